@@ -3,6 +3,14 @@
 //! Everything here guarantees *same inputs, same bytes*: work is divided into parts of fixed size that do not depend on
 //! the number of threads, vector code is written once for 16 lanes and executes the same IEEE operations at every SIMD
 //! level, and random numbers are functions of a counter.
+//!
+//! ```
+//! use gausset_compute::{Pool, rng};
+//!
+//! // Random numbers are functions of seed, stream, step and index: any number of threads gives the same bits.
+//! let draw = |pool: &Pool| pool.map(1000, |i| rng::normals(7, rng::stream::TEST, 0, i as u32));
+//! assert_eq!(draw(&Pool::new(1)), draw(&Pool::new(4)));
+//! ```
 #![deny(unsafe_code)]
 
 mod exec;

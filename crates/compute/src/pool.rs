@@ -127,6 +127,16 @@ impl Pool {
     /// Each task index is used exactly once; which worker (`0..threads`) gets it is not defined. Must not be called
     /// from inside a task of the same pool.
     ///
+    /// ```
+    /// use std::sync::atomic::{AtomicUsize, Ordering};
+    ///
+    /// let sum = AtomicUsize::new(0);
+    /// gausset_compute::Pool::new(2).run(10, |task, _worker| {
+    ///     sum.fetch_add(task, Ordering::Relaxed);
+    /// });
+    /// assert_eq!(sum.into_inner(), 45);
+    /// ```
+    ///
     /// # Panics
     /// If a task panics: with its panic, after all threads have stopped working on the job.
     pub fn run(&self, tasks: usize, f: impl Fn(usize, usize) + Sync) {
@@ -184,6 +194,10 @@ impl Pool {
     }
 
     /// Runs `f` for each index and collects the results in order.
+    ///
+    /// ```
+    /// assert_eq!(gausset_compute::Pool::new(2).map(4, |i| i * i), [0, 1, 4, 9]);
+    /// ```
     ///
     /// # Panics
     /// If `f` panics.

@@ -56,6 +56,13 @@ pub fn philox4x32(mut counter: [u32; 4], mut key: [u32; 2]) -> [u32; 4] {
 }
 
 /// Four random words for (seed, stream, step, index).
+///
+/// ```
+/// use gausset_compute::rng::{philox, stream};
+///
+/// assert_eq!(philox(1, stream::NOISE, 30, 5), philox(1, stream::NOISE, 30, 5));
+/// assert_ne!(philox(1, stream::NOISE, 30, 5), philox(1, stream::SPLIT, 30, 5));
+/// ```
 #[must_use]
 #[inline]
 pub fn philox(seed: u64, stream: u32, step: u64, index: u32) -> [u32; 4] {
@@ -65,6 +72,13 @@ pub fn philox(seed: u64, stream: u32, step: u64, index: u32) -> [u32; 4] {
 }
 
 /// Converts a word to a number in [0, 1) with 24 bits.
+///
+/// ```
+/// use gausset_compute::rng::uniform;
+///
+/// assert_eq!([uniform(0), uniform(1 << 31)], [0.0, 0.5]);
+/// assert!(uniform(u32::MAX) < 1.0);
+/// ```
 #[must_use]
 #[inline]
 pub fn uniform(word: u32) -> f32 {
@@ -95,6 +109,10 @@ pub fn normals(seed: u64, stream: u32, step: u64, index: u32) -> [f32; 4] {
 }
 
 /// An integer in `0..n` (`n > 0`) without noticeable bias: the high half of a 64-bit product.
+///
+/// ```
+/// assert_eq!(gausset_compute::rng::below([1 << 31, 0], 10), 5);
+/// ```
 #[must_use]
 #[inline]
 pub fn below(words: [u32; 2], n: u64) -> u64 {
@@ -103,6 +121,13 @@ pub fn below(words: [u32; 2], n: u64) -> u64 {
 }
 
 /// Shuffles (Fisher-Yates) with the random numbers of (seed, stream, step, 0..).
+///
+/// ```
+/// let mut views: Vec<u32> = (0..10).collect();
+/// gausset_compute::rng::shuffle(&mut views, 1, gausset_compute::rng::stream::VIEWS, 0);
+/// views.sort_unstable();
+/// assert_eq!(views, (0..10).collect::<Vec<u32>>());
+/// ```
 pub fn shuffle<T>(items: &mut [T], seed: u64, stream: u32, step: u64) {
     for i in (1..items.len()).rev() {
         let w = philox(seed, stream, step, i as u32);

@@ -60,13 +60,14 @@ pub struct Camera {
 
 /// Why a set of intrinsics is not valid.
 #[derive(Clone, Debug, PartialEq, thiserror::Error)]
+#[non_exhaustive]
 pub enum CameraError {
     /// Width or height is zero or beyond [`Camera::MAX_SIDE`].
     #[error("image size is {width}x{height} px (expected 1..{max} a side)", max = Camera::MAX_SIDE)]
     Size {
-        /// Width found.
+        /// Width found, px.
         width: u32,
-        /// Height found.
+        /// Height found, px.
         height: u32,
     },
     /// A focal length is not positive and finite.
@@ -108,6 +109,11 @@ impl Camera {
     }
 
     /// Creates a pinhole camera and checks its intrinsics.
+    ///
+    /// ```
+    /// let error = gausset_core::Camera::new(640, 480, 0.0, 500.0, 320.0, 240.0).unwrap_err();
+    /// assert_eq!(error.to_string(), "focal length is (0, 500) px (expected finite and > 0)");
+    /// ```
     ///
     /// # Errors
     /// Returns an error if a side is 0 or above [`Self::MAX_SIDE`], if a focal length is not positive and finite, or if
@@ -180,6 +186,13 @@ impl Camera {
     }
 
     /// The same view at another image size: focal lengths and principal point scale with the axis factors.
+    ///
+    /// ```
+    /// let camera = gausset_core::Camera::new(640, 480, 500.0, 500.0, 320.0, 240.0)?;
+    /// let half = camera.resized(320, 240);
+    /// assert_eq!([half.fx, half.fy, half.cx, half.cy], [250.0, 250.0, 160.0, 120.0]);
+    /// # Ok::<(), gausset_core::camera::CameraError>(())
+    /// ```
     #[must_use]
     pub fn resized(&self, width: u32, height: u32) -> Self {
         let sx = f64::from(width) / f64::from(self.width);
@@ -207,6 +220,13 @@ impl Camera {
     }
 
     /// Direction of an image point in camera axes: `(., ., 1)` for a pinhole, a unit vector for a panorama.
+    ///
+    /// ```
+    /// let camera = gausset_core::Camera::new(640, 480, 500.0, 500.0, 320.0, 240.0)?;
+    /// assert_eq!(camera.ray([570.0, 240.0]), [0.5, 0.0, 1.0]);
+    /// assert_eq!(camera.project([0.5, 0.0, 1.0]), [570.0, 240.0]);
+    /// # Ok::<(), gausset_core::camera::CameraError>(())
+    /// ```
     #[must_use]
     pub fn ray(&self, [u, v]: [f64; 2]) -> [f64; 3] {
         let (a, b) = ((u - self.cx) / self.fx, (v - self.cy) / self.fy);

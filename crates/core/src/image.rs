@@ -19,6 +19,11 @@ impl RgbImage8 {
     }
 
     /// Converts an f32 RGB buffer (`height × width × 3`): clamps to 0..1 and rounds to nearest.
+    ///
+    /// ```
+    /// let image = gausset_core::RgbImage8::from_f32(2, 1, &[0.0, 0.5, 1.0, -3.0, 7.0, f32::NAN]);
+    /// assert_eq!(image.data, [0, 128, 255, 0, 255, 0]);
+    /// ```
     #[must_use]
     pub fn from_f32(width: u32, height: u32, rgb: &[f32]) -> Self {
         debug_assert_eq!(rgb.len(), width as usize * height as usize * 3);
@@ -63,7 +68,19 @@ impl TargetImage {
     ///
     /// Pixels are weighted by their coverage, and masked ones are left out; a pixel of which less than half is kept is
     /// masked. Columns and rows at the end that do not fill a block are cut off, as in
-    /// [`Camera::reduced`](crate::Camera::downscaled).
+    /// [`Camera::downscaled`](crate::Camera::downscaled).
+    ///
+    /// ```
+    /// let image = gausset_core::TargetImage {
+    ///     width: 2,
+    ///     height: 2,
+    ///     rgb: [[10; 3], [20; 3], [30; 3], [255; 3]].concat(),
+    ///     alpha: None,
+    ///     // The last pixel does not count.
+    ///     mask: Some(vec![255, 255, 255, 0]),
+    /// };
+    /// assert_eq!(image.downscaled(2).rgb, [20, 20, 20]);
+    /// ```
     ///
     /// # Panics
     /// If a side is shorter than `factor`, or `factor` is 0.
@@ -116,7 +133,7 @@ impl TargetImage {
     }
 
     /// Downscales interleaved RGB colours of an image of this `width` to `1 / factor`, each the mean of its block.
-    /// Columns and rows that do not fill a block are cut off, as in [`reduced`](Self::downscaled).
+    /// Columns and rows that do not fill a block are cut off, as in [`Self::downscaled`].
     #[must_use]
     pub fn downscaled_colours(colours: &[f32], width: u32, factor: u32) -> Vec<f32> {
         let (stride, side) = (3 * width as usize, factor as usize);

@@ -14,7 +14,7 @@ pub fn mul(a: &Mat3, b: &Mat3) -> Mat3 {
     std::array::from_fn(|i| std::array::from_fn(|j| (0..3).map(|k| a[i][k] * b[k][j]).sum()))
 }
 
-/// `aᵀ`.
+/// The transpose `aᵀ` of a matrix.
 #[must_use]
 pub fn transpose(a: &Mat3) -> Mat3 {
     std::array::from_fn(|i| std::array::from_fn(|j| a[j][i]))
@@ -90,6 +90,15 @@ pub fn orthonormalise(r: &Mat3) -> Mat3 {
 }
 
 /// Rotation of a `wxyz` quaternion of any non-zero length (fixtures, section 2).
+///
+/// ```
+/// use gausset_core::matrix::{mul_vec, quaternion_from_rotation, rotation_from_quaternion};
+///
+/// // By 180 degrees about z; the length does not matter.
+/// let rotation = rotation_from_quaternion([0.0, 0.0, 0.0, 2.0]);
+/// assert_eq!(mul_vec(&rotation, [1.0, 0.0, 5.0]), [-1.0, 0.0, 5.0]);
+/// assert_eq!(quaternion_from_rotation(&rotation), [0.0, 0.0, 0.0, 1.0]);
+/// ```
 #[must_use]
 pub fn rotation_from_quaternion(wxyz: [f64; 4]) -> Mat3 {
     let n = wxyz.iter().map(|v| v * v).sum::<f64>().sqrt().max(QUATERNION_MIN_NORM);

@@ -10,7 +10,7 @@ use crate::matrix::{self, Mat3};
 /// ```
 /// use gausset_core::Pose;
 ///
-/// // Half a turn about y: the camera looks back along -z, from 3 units ahead of the origin.
+/// // Rotated by 180 degrees about y: the camera looks back along -z, from 3 units ahead of the origin.
 /// let pose = Pose::from_quaternion([0.0, 0.0, 1.0, 0.0], [0.0, 0.0, 3.0])?;
 /// assert_eq!(pose.centre(), [0.0, 0.0, 3.0]);
 /// assert_eq!(pose.apply([1.0, 0.0, 0.0]), [-1.0, 0.0, 3.0]);
@@ -26,6 +26,7 @@ pub struct Pose {
 
 /// Why numbers do not form a pose.
 #[derive(Clone, Debug, PartialEq, thiserror::Error)]
+#[non_exhaustive]
 pub enum PoseError {
     /// A number is NaN or infinite.
     #[error("pose has a value that is not finite")]
@@ -36,7 +37,7 @@ pub enum PoseError {
     /// The matrix is not a rotation.
     #[error("rotation has determinant {determinant} and is off orthogonal by {deviation} (expected 1 and 0)")]
     NotARotation {
-        /// Determinant found.
+        /// Determinant found; negative if the matrix mirrors.
         determinant: f64,
         /// Largest deviation of RᵀR from the identity.
         deviation: f64,
@@ -70,6 +71,13 @@ impl Pose {
 
     /// Pose from a rotation matrix, which must be right-handed and orthonormal within 1e-4. It is re-orthonormalised if
     /// it is off by more than 1e-6.
+    ///
+    /// ```
+    /// use gausset_core::Pose;
+    ///
+    /// let mirrored = [[-1.0, 0.0, 0.0], [0.0, 1.0, 0.0], [0.0, 0.0, 1.0]];
+    /// assert!(Pose::from_matrix(mirrored, [0.0; 3]).is_err());
+    /// ```
     ///
     /// # Errors
     /// Returns an error for values that are not finite, or a matrix that is mirrored, scaled or sheared.
@@ -107,6 +115,16 @@ impl Pose {
     }
 
     /// `self ∘ other`: applies `other` first.
+    ///
+    /// ```
+    /// use gausset_core::Pose;
+    ///
+    /// let left_from_world = Pose { translation: [0.0, 0.0, 2.0], ..Pose::IDENTITY };
+    /// let right_from_left = Pose { translation: [-0.1, 0.0, 0.0], ..Pose::IDENTITY };
+    /// let right_from_world = right_from_left.compose(&left_from_world);
+    /// assert_eq!(right_from_world.translation, [-0.1, 0.0, 2.0]);
+    /// assert_eq!(right_from_world.compose(&right_from_world.inverse()), Pose::IDENTITY);
+    /// ```
     #[must_use]
     pub fn compose(&self, other: &Self) -> Self {
         Self {

@@ -3,6 +3,14 @@
 use crate::se3;
 
 /// A region of space, its surface included.
+///
+/// ```
+/// use gausset_core::Region;
+///
+/// let region = Region::Ball { centre: [0.0, 0.0, 2.0], radius: 1.0 };
+/// assert!(region.contains([0.0, 0.0, 3.0]));
+/// assert!(!region.contains([0.0, 0.0, 3.5]));
+/// ```
 #[derive(Clone, Copy, Debug, PartialEq)]
 pub enum Region {
     /// An axis-aligned box.
@@ -12,9 +20,9 @@ pub enum Region {
         /// Largest x, y, z.
         max: [f64; 3],
     },
-    /// A ball.
+    /// A ball around a point.
     Ball {
-        /// Its centre.
+        /// Its centre in world space.
         centre: [f64; 3],
         /// Its radius, in the unit of the scene.
         radius: f64,

@@ -7,7 +7,7 @@
 pub use crate::matrix::*;
 use crate::pose::Pose;
 
-/// `[v]×`.
+/// The matrix `[v]×` of the cross product: `[v]× w = v × w`.
 #[must_use]
 pub fn skew(v: [f64; 3]) -> Mat3 {
     [[0.0, -v[2], v[1]], [v[2], 0.0, -v[0]], [-v[1], v[0], 0.0]]
@@ -46,6 +46,16 @@ pub fn so3_left_jacobian(phi: [f64; 3]) -> Mat3 {
 }
 
 /// `exp(xi^)` of a twist `(rho, phi)`.
+///
+/// ```
+/// use gausset_core::se3;
+///
+/// // Without rotation, the twist is the translation.
+/// assert_eq!(se3::exp([1.0, 2.0, 3.0, 0.0, 0.0, 0.0]).translation, [1.0, 2.0, 3.0]);
+/// // A rotation by 90 degrees about z maps x to y.
+/// let y = se3::exp([0.0, 0.0, 0.0, 0.0, 0.0, std::f64::consts::FRAC_PI_2]).apply([1.0, 0.0, 0.0]);
+/// assert!(y[0].abs() < 1e-15 && (y[1] - 1.0).abs() < 1e-15);
+/// ```
 #[must_use]
 pub fn exp(twist: [f64; 6]) -> Pose {
     let rho = [twist[0], twist[1], twist[2]];

@@ -5,7 +5,7 @@
 /// Highest degree that is stored and trained.
 pub const MAX_DEGREE: u8 = 3;
 
-/// `Y_0`.
+/// The constant basis function `Y_0 = 1 / (2 √π)`.
 pub const C0: f64 = 0.282_094_791_773_878_14;
 /// Normalisation factor of degree 1.
 pub const C1: f64 = 0.488_602_511_902_919_9;
@@ -29,6 +29,10 @@ pub const C3: [f64; 7] = [
 ];
 
 /// Number of coefficients per channel up to a degree: `(degree + 1)²`.
+///
+/// ```
+/// assert_eq!([0, 1, 2, 3].map(gausset_core::sh::coefficients), [1, 4, 9, 16]);
+/// ```
 #[must_use]
 pub const fn coefficients(degree: u8) -> usize {
     (degree as usize + 1) * (degree as usize + 1)
@@ -47,6 +51,16 @@ pub const fn degree_from_coefficients(coefficients_per_channel: usize) -> Option
 }
 
 /// The 16 basis values for a unit direction.
+///
+/// ```
+/// use gausset_core::sh;
+///
+/// let [ahead, behind] = [sh::basis([0.0, 0.0, 1.0]), sh::basis([0.0, 0.0, -1.0])];
+/// assert_eq!(ahead[0], sh::C0);
+/// // Degree 1 changes its sign with the direction, degree 2 does not.
+/// assert_eq!((ahead[2], behind[2]), (sh::C1, -sh::C1));
+/// assert_eq!(ahead[6], behind[6]);
+/// ```
 #[must_use]
 pub fn basis([x, y, z]: [f64; 3]) -> [f64; 16] {
     let (xx, yy, zz) = (x * x, y * y, z * z);

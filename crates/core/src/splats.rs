@@ -18,10 +18,10 @@ use crate::sh;
 /// use gausset_core::Splats;
 ///
 /// let mut splats = Splats::with_capacity(0, 1);
-/// // A ball with a standard deviation of e^-2 two units ahead, not turned, of opacity 1/2, its red channel brightest.
+/// // A ball two units ahead: standard deviation e^-2, not rotated, opacity 1/2, the red channel brightest.
 /// splats.push([0.0, 0.0, 2.0], [-2.0; 3], [1.0, 0.0, 0.0, 0.0], 0.0, &[1.0, 0.5, 0.0]);
 /// splats.validate()?;
-/// assert_eq!((splats.len(), splats.sh_of(0)), (1, &[1.0, 0.5, 0.0][..]));
+/// assert_eq!((splats.len(), splats.sh_coefficients(0)), (1, &[1.0, 0.5, 0.0][..]));
 /// # Ok::<(), gausset_core::splats::SplatsError>(())
 /// ```
 #[derive(Clone, Debug, Default, PartialEq)]
@@ -36,19 +36,20 @@ pub struct Splats {
     pub quats: Vec<[f32; 4]>,
     /// Logits of the opacities.
     pub opacity_logits: Vec<f32>,
-    /// Coefficients `[splat][coefficient][channel]`.
+    /// Coefficients `[splat][coefficient][channel]`, [`Splats::sh_stride`] values per splat.
     pub sh: Vec<f32>,
 }
 
 /// An inconsistency in the arrays of a [`Splats`].
 #[derive(Clone, Debug, PartialEq, Eq, thiserror::Error)]
+#[non_exhaustive]
 pub enum SplatsError {
     /// Arrays of different lengths.
     #[error("array `{array}` has {found} values (expected {expected})")]
     Length {
         /// Name of the array.
         array: &'static str,
-        /// Values found.
+        /// Number of values found.
         found: usize,
         /// Values expected for the number of means.
         expected: usize,
@@ -129,6 +130,13 @@ impl Splats {
 
     /// Checks that all arrays describe the same number of splats.
     ///
+    /// ```
+    /// let mut splats = gausset_core::Splats::zeros(0, 2);
+    /// splats.opacity_logits.pop();
+    /// let error = splats.validate().unwrap_err();
+    /// assert_eq!(error.to_string(), "array `opacity_logits` has 1 values (expected 2)");
+    /// ```
+    ///
     /// # Errors
     /// Returns an error for the first array of the wrong length, or for an SH degree above 3.
     pub fn validate(&self) -> Result<(), SplatsError> {
@@ -161,6 +169,12 @@ impl Splats {
     }
 
     /// The splats with the given indices, in that order.
+    ///
+    /// ```
+    /// let mut splats = gausset_core::Splats::zeros(0, 3);
+    /// splats.opacity_logits = vec![-1.0, 0.0, 1.0];
+    /// assert_eq!(splats.select(&[2, 0]).opacity_logits, [1.0, -1.0]);
+    /// ```
     ///
     /// # Panics
     /// If an index is out of range.
@@ -214,6 +228,12 @@ impl Splats {
     }
 
     /// Converts to another SH degree: higher coefficients are removed, or filled with zeros.
+    ///
+    /// ```
+    /// let splats = gausset_core::Splats::zeros(3, 10);
+    /// let diffuse = splats.with_sh_degree(0);
+    /// assert_eq!((splats.sh.len(), diffuse.sh.len()), (480, 30));
+    /// ```
     #[must_use]
     pub fn with_sh_degree(&self, sh_degree: u8) -> Self {
         let (old, new) = (self.sh_stride(), 3 * sh::coefficients(sh_degree));
@@ -227,6 +247,12 @@ impl Splats {
     }
 
     /// Smallest and largest mean per axis over finite means; `None` if there is none.
+    ///
+    /// ```
+    /// let mut splats = gausset_core::Splats::zeros(0, 3);
+    /// splats.means = vec![[1.0, 0.0, 5.0], [-1.0, 2.0, 4.0], [f32::NAN; 3]];
+    /// assert_eq!(splats.bounds(), Some([[-1.0, 0.0, 4.0], [1.0, 2.0, 5.0]]));
+    /// ```
     #[must_use]
     pub fn bounds(&self) -> Option<[[f32; 3]; 2]> {
         let mut bounds: Option<[[f32; 3]; 2]> = None;

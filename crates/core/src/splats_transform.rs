@@ -13,6 +13,20 @@ use crate::sh::{self, MAX_DEGREE};
 use crate::{Pose, Splats};
 
 /// A similarity transform of the world: `p_new = scale · rotation · p_old + translation`.
+///
+/// ```
+/// use gausset_core::splats_transform::Similarity;
+/// use gausset_core::{Pose, Splats};
+///
+/// let mut splats = Splats::zeros(0, 1);
+/// splats.means[0] = [1.0, 2.0, 3.0];
+/// let transform = Similarity { scale: 2.0, translation: [0.0, 0.0, 1.0], ..Similarity::IDENTITY };
+/// transform.apply_to_splats(&mut splats);
+/// assert_eq!(splats.means[0], [2.0, 4.0, 7.0]);
+/// // The camera moves with the scene and sees the splat at twice the distance.
+/// let pose = transform.apply_to_pose(&Pose::IDENTITY);
+/// assert_eq!(pose.apply([2.0, 4.0, 7.0]), [2.0, 4.0, 6.0]);
+/// ```
 #[derive(Clone, Copy, Debug, PartialEq)]
 pub struct Similarity {
     /// Scale factor, positive.
@@ -151,6 +165,15 @@ impl ShRotation {
 /// rotation by 180 degrees about some perpendicular axis.
 ///
 /// Returns the identity if a direction has no length.
+///
+/// ```
+/// use gausset_core::splats_transform::{Similarity, rotation_between};
+///
+/// // Scenes whose up is -y become scenes whose up is +z.
+/// let transform = Similarity::from_rotation(rotation_between([0.0, -1.0, 0.0], [0.0, 0.0, 1.0]));
+/// let up = transform.apply([0.0, -1.0, 0.0]);
+/// assert!(up[0].abs() < 1e-12 && up[1].abs() < 1e-12 && (up[2] - 1.0).abs() < 1e-12);
+/// ```
 #[must_use]
 pub fn rotation_between(from: [f64; 3], to: [f64; 3]) -> Mat3 {
     let (from_length, to_length) = (se3::norm(from), se3::norm(to));

@@ -1,6 +1,13 @@
 //! The names of the stages: used for files in `raster`, kernels, rows of the profiler and in the docs.
 
 /// A stage of the pipeline.
+///
+/// ```
+/// use gausset_core::Stage;
+///
+/// assert_eq!(Stage::BlendVjp.name(), "blend_vjp");
+/// assert_eq!(Stage::ALL[3].description(), "project splats to the screen, evaluate their colour");
+/// ```
 #[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord)]
 #[allow(missing_docs, reason = "the names are the documentation: see `Stage::about`")]
 pub enum Stage {

@@ -2,6 +2,20 @@
 //!
 //! No policy: view, rates and density rule come in as arguments. Parameters are stored in blocks of 16 lanes and are
 //! converted at `load` and `save` (and around density rules) only. Steps run synchronously.
+//!
+//! ```
+//! use gausset_core::Splats;
+//! use gausset_core::engine::{DensityRule, Engine, TrainState};
+//! use gausset_cpu::{CpuEngine, CpuOptions};
+//!
+//! let mut engine = CpuEngine::new(CpuOptions { threads: 1, ..CpuOptions::default() })?;
+//! engine.load(TrainState::new(Splats::zeros(0, 10), Vec::new()))?;
+//! engine.densify(&DensityRule::ResetOpacity { max_opacity: 0.01 })?;
+//! assert_eq!(engine.flush()?.splats, 10);
+//! // The logit of 0.01 is -4.595.
+//! assert!(engine.save()?.splats.opacity_logits.iter().all(|&logit| logit < -4.59));
+//! # Ok::<(), Box<dyn std::error::Error>>(())
+//! ```
 #![forbid(unsafe_code)]
 
 mod corrections;

@@ -72,11 +72,11 @@ pub struct Thresholds {
 /// Number of splats per decision.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
 pub struct DecisionCounts {
-    /// [`CLONE`].
+    /// Splats that are copied ([`CLONE`]).
     pub clone: u64,
-    /// [`SPLIT`].
+    /// Splats that are replaced by two ([`SPLIT`]).
     pub split: u64,
-    /// [`PRUNE`].
+    /// Splats that are removed ([`PRUNE`]).
     pub prune: u64,
 }
 

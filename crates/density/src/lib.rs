@@ -12,6 +12,25 @@
 //!   their draws (MCMC). With `reorder` the result is then sorted along a Morton curve.
 //! - New splats have zero moments, clock 0 and the next free ids.
 //! - Random numbers are functions of (seed, step, id); nothing depends on the number of threads or the vector level.
+//!
+//! ```
+//! use gausset_compute::Pool;
+//! use gausset_core::Splats;
+//! use gausset_core::engine::{DensityRule, McmcRule, TrainState};
+//!
+//! let mut state = TrainState::new(Splats::zeros(0, 100), Vec::new());
+//! let rule = DensityRule::Mcmc(McmcRule {
+//!     seed: 1,
+//!     step: 600,
+//!     dead_opacity: 0.005,
+//!     growth: 1.05,
+//!     max_splats: 1000,
+//!     split_largest: 0.0,
+//!     reorder: false,
+//! });
+//! let outcome = gausset_density::apply(&mut state, &rule, &Pool::new(2));
+//! assert_eq!((outcome.added, outcome.relocated, state.splats.len()), (5, 0, 105));
+//! ```
 
 #![forbid(unsafe_code)]
 

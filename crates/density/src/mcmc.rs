@@ -218,6 +218,15 @@ pub struct CopyParameters {
 /// The opacity and scale of each of `copies` coincident splats that together look like one splat of logit
 /// `opacity_logit` (Kheradmand et al. 2024, eq. 9). The new opacity is clamped to `min_opacity..=1 - eps`, and the
 /// scale follows from the clamped value, so the integral is preserved in any case.
+///
+/// ```
+/// use gausset_density::{copy_parameters, logit};
+///
+/// // Two coincident splats of opacity 1/2 let a quarter of the light pass, like one of opacity 3/4.
+/// let copy = copy_parameters(logit(0.75), 2, 0.005);
+/// assert!(copy.opacity_logit.abs() < 1e-6);
+/// assert!(copy.log_scale_change < 0.0);
+/// ```
 #[must_use]
 pub fn copy_parameters(opacity_logit: f32, copies: u32, min_opacity: f32) -> CopyParameters {
     let x = f64::from(opacity_logit);

@@ -27,6 +27,12 @@ pub const fn spread(v: u32) -> u32 {
 }
 
 /// The 30-bit code of a cell: bit `3k` is bit `k` of x, `3k + 1` of y, `3k + 2` of z.
+///
+/// ```
+/// use gausset_density::morton::interleave;
+///
+/// assert_eq!([[1, 0, 0], [0, 1, 0], [0, 0, 1], [2, 0, 0]].map(interleave), [1, 2, 4, 8]);
+/// ```
 #[must_use]
 #[inline]
 pub const fn interleave(cell: [u32; 3]) -> u32 {
@@ -78,6 +84,13 @@ impl Grid {
 }
 
 /// The indices of `points` in Morton order; equal codes keep their order.
+///
+/// ```
+/// use gausset_compute::Pool;
+///
+/// let points = [[9.0, 0.0, 0.0], [f32::NAN; 3], [0.0; 3], [5.0, 0.0, 0.0]];
+/// assert_eq!(gausset_density::morton::order(&points, &Pool::new(1)), [2, 3, 0, 1]);
+/// ```
 #[must_use]
 pub fn order(points: &[[f32; 3]], pool: &Pool) -> Vec<u32> {
     let grid = Grid::enclosing(points);

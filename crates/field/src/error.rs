@@ -6,17 +6,18 @@ use gausset_io::text::format_number;
 
 /// Why a field, points or cotangents were refused.
 #[derive(Clone, Debug, PartialEq, thiserror::Error)]
+#[non_exhaustive]
 pub enum FieldError {
     /// The arrays of a field have different lengths.
     #[error(
         "field: arrays of different lengths (expected one entry per Gaussian, found {means} means, {chol} factors, {weights} weights)"
     )]
     Lengths {
-        /// Means.
+        /// Number of means.
         means: usize,
-        /// Factors.
+        /// Number of factors.
         chol: usize,
-        /// Weights.
+        /// Number of weights.
         weights: usize,
     },
     /// A parameter is not finite or out of range.
@@ -26,7 +27,7 @@ pub enum FieldError {
         tensor: &'static str,
         /// Index of the Gaussian.
         index: usize,
-        /// The value.
+        /// The raw value of the parameter.
         value: f64,
     },
     /// A covariance has an inverse that overflows.
@@ -44,9 +45,9 @@ pub enum FieldError {
     Point {
         /// Index of the point.
         index: usize,
-        /// The point.
+        /// The point, user units.
         point: [f64; 3],
-        /// Largest coordinate.
+        /// Largest coordinate allowed, by magnitude.
         limit: f64,
     },
     /// Points outside the box of the field.
@@ -56,7 +57,7 @@ pub enum FieldError {
     Outside {
         /// Index of the first of them.
         index: usize,
-        /// The point.
+        /// The first such point, user units.
         point: [f64; 3],
         /// Number of points outside.
         count: usize,
@@ -102,6 +103,7 @@ pub enum FieldError {
 
 /// An error in the contents of a file; its message is always one line.
 #[derive(Clone, Debug, PartialEq, thiserror::Error)]
+#[non_exhaustive]
 pub enum ContentError {
     /// A problem at a place in the file.
     #[error("{place}: {what}{}", expected_found(expected.as_deref(), found.as_deref()))]
@@ -110,9 +112,9 @@ pub enum ContentError {
         place: String,
         /// The problem, possibly as a library reports it.
         what: String,
-        /// Expected contents.
+        /// What the place should contain, if that can be said.
         expected: Option<String>,
-        /// Contents found.
+        /// What the place contains, if that can be said.
         found: Option<String>,
     },
     /// More samples than the caller has memory for.

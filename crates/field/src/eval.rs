@@ -22,9 +22,9 @@ use crate::reference;
 /// Threads and SIMD level of the CPU. The result does not depend on either.
 #[derive(Debug)]
 pub struct Compute {
-    /// Thread pool.
+    /// Threads that share the points.
     pub pool: Pool,
-    /// SIMD level.
+    /// SIMD level of the kernels.
     pub level: Level,
     spare: BufferPool,
 }
@@ -146,6 +146,18 @@ impl<'a, T: Real> Evaluator<'a, T> {
     }
 
     /// The gradient of `Σ_b gbar_b f(x_b)` by the raw parameters.
+    ///
+    /// ```
+    /// use gausset_field::{Compute, CovarianceKind, Evaluator, GaussianField, WeightMode};
+    ///
+    /// let (means, chol) = (vec![[0.0f64; 3]], vec![[0.0; 6]]);
+    /// let field = GaussianField::new(means, chol, vec![2.0], WeightMode::Raw, CovarianceKind::Full)?;
+    /// let compute = Compute::best();
+    /// // The derivative of a value by the weight is the Gaussian itself.
+    /// let gradient = Evaluator::new(&compute, &field)?.vjp(&[[1.0, 0.0, 0.0]], &[1.0])?;
+    /// assert!((gradient.weights[0] - (-0.5f64).exp()).abs() < 1e-9);
+    /// # Ok::<(), gausset_field::FieldError>(())
+    /// ```
     ///
     /// # Errors
     /// A point is not finite or too far from the origin; there is not one cotangent per point.

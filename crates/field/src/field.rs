@@ -13,6 +13,14 @@ use crate::error::FieldError;
 use crate::real::Real;
 
 /// Mapping from raw weights to weights.
+///
+/// ```
+/// use gausset_field::WeightMode;
+///
+/// let raw = WeightMode::Softplus.raw(2.0);
+/// assert!((WeightMode::Softplus.weight(raw) - 2.0).abs() < 1e-12);
+/// assert_eq!(WeightMode::Sigmoid.weight(0.0), 0.5);
+/// ```
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
 pub enum WeightMode {
     /// The weight itself.
@@ -25,7 +33,7 @@ pub enum WeightMode {
 }
 
 impl WeightMode {
-    /// All modes.
+    /// All modes; the first is the default.
     pub const ALL: [Self; 3] = [Self::Raw, Self::Softplus, Self::Sigmoid];
 
     /// Name in files and settings.
@@ -89,7 +97,7 @@ impl WeightMode {
 /// Which entries of the factor are learned.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
 pub enum CovarianceKind {
-    /// All six.
+    /// All six entries: rotated ellipsoids.
     #[default]
     Full,
     /// The three logs of the diagonal; the others are 0.
@@ -125,14 +133,21 @@ impl CovarianceKind {
 /// An axis-aligned box in which a field was fitted.
 #[derive(Clone, Copy, Debug, PartialEq)]
 pub struct FieldBounds {
-    /// Smallest coordinates.
+    /// Smallest coordinates, user units.
     pub lo: [f64; 3],
-    /// Largest coordinates.
+    /// Largest coordinates, user units.
     pub hi: [f64; 3],
 }
 
 impl FieldBounds {
     /// The bounding box of points; `None` without points.
+    ///
+    /// ```
+    /// use gausset_field::FieldBounds;
+    ///
+    /// let bounds = FieldBounds::from_points(&[[0.0f64, 1.0, 2.0], [4.0, 0.0, 2.0]]).unwrap();
+    /// assert_eq!((bounds.size(), bounds.contains([2.0, 0.5, 2.0])), ([4.0, 1.0, 0.0], true));
+    /// ```
     #[must_use]
     pub fn from_points<T: Real>(points: &[[T; 3]]) -> Option<Self> {
         let first = points.first()?.map(Into::into);
@@ -166,11 +181,11 @@ impl FieldBounds {
 /// their lengths equal and their values finite.
 ///
 /// ```
-/// use gausset_field::{Compute, Covariance, Evaluator, GaussianField, WeightMode};
+/// use gausset_field::{Compute, CovarianceKind, Evaluator, GaussianField, WeightMode};
 ///
 /// // One Gaussian of weight 2 at the origin with a standard deviation of 1.
 /// let (means, chol) = (vec![[0.0f64; 3]], vec![[0.0; 6]]);
-/// let field = GaussianField::new(means, chol, vec![2.0], WeightMode::Raw, Covariance::Full)?;
+/// let field = GaussianField::new(means, chol, vec![2.0], WeightMode::Raw, CovarianceKind::Full)?;
 ///
 /// let compute = Compute::best();
 /// let found = Evaluator::new(&compute, &field)?.gradients(&[[1.0, 0.0, 0.0]])?;
@@ -185,7 +200,7 @@ pub struct GaussianField<T: Real> {
     pub means: Vec<[T; 3]>,
     /// Raw factors; see the module documentation.
     pub chol: Vec<[T; 6]>,
-    /// Raw weights.
+    /// Raw weights; see [`GaussianField::weight`].
     pub weights: Vec<T>,
     /// Mapping from raw weights to weights.
     pub weight_mode: WeightMode,

@@ -16,12 +16,12 @@ pub struct Gaussian {
     pub mean: [f64; 3],
     /// Factor `L`: `L00 L10 L11 L20 L21 L22`.
     pub factor: [f64; 6],
-    /// Weight.
+    /// Weight: the value at the mean.
     pub weight: f64,
 }
 
 impl Gaussian {
-    /// `|L|`.
+    /// The determinant `|L|`: the product of the standard deviations along the axes.
     #[must_use]
     pub fn volume(&self) -> f64 {
         self.factor[0] * self.factor[2] * self.factor[5]
@@ -75,6 +75,16 @@ impl<T: Real> GaussianField<T> {
 }
 
 /// One Gaussian with the mass, mean and covariance of two, and the relative L2 change; `None` unless the signs agree.
+///
+/// ```
+/// use gausset_field::inner::{Gaussian, merge};
+///
+/// let a = Gaussian { mean: [0.0; 3], factor: [1.0, 0.0, 1.0, 0.0, 0.0, 1.0], weight: 1.0 };
+/// let b = Gaussian { mean: [0.2, 0.0, 0.0], ..a };
+/// let (merged, change) = merge(&a, &b).unwrap();
+/// assert!((merged.mean[0] - 0.1).abs() < 1e-12 && change < 0.01);
+/// assert!((merged.mass() - a.mass() - b.mass()).abs() < 1e-9);
+/// ```
 #[must_use]
 pub fn merge(a: &Gaussian, b: &Gaussian) -> Option<(Gaussian, f64)> {
     if a.weight * b.weight <= 0.0 {

@@ -50,11 +50,12 @@ pub struct FieldModel {
 
 /// Why a model file cannot be used.
 #[derive(Debug, thiserror::Error)]
+#[non_exhaustive]
 pub enum ModelError {
     /// The file cannot be read.
     #[error("{}: read: {}", path.display(), gausset_io::atomic::plain_reason(source))]
     Io {
-        /// The file.
+        /// The file that could not be read.
         path: PathBuf,
         /// Error of the operating system.
         source: std::io::Error,
@@ -62,9 +63,9 @@ pub enum ModelError {
     /// The contents are invalid.
     #[error("{}: {what}", path.display())]
     Content {
-        /// The file.
+        /// The file with the invalid contents.
         path: PathBuf,
-        /// The problem.
+        /// What is wrong, with its place.
         what: Box<ContentError>,
     },
     /// The file cannot be written.
@@ -103,6 +104,17 @@ impl FieldModel {
     }
 
     /// The bytes of the file. Numbers are stored as f32 if that is accurate enough: coordinates to a thousandth of σ.
+    ///
+    /// ```
+    /// use gausset_field::model::FieldModel;
+    /// use gausset_field::{CovarianceKind, GaussianField, WeightMode};
+    ///
+    /// let (means, chol) = (vec![[0.5; 3]], vec![[0.0; 6]]);
+    /// let field = GaussianField::new(means, chol, vec![2.0], WeightMode::Raw, CovarianceKind::Full)?;
+    /// let model = FieldModel::from_field(field);
+    /// assert_eq!(FieldModel::parse(&model.to_bytes())?, model);
+    /// # Ok::<(), Box<dyn std::error::Error>>(())
+    /// ```
     #[must_use]
     pub fn to_bytes(&self) -> Vec<u8> {
         let largest = self.field.means.as_flattened().iter().fold(0.0f64, |most, v| most.max(v.abs()));

@@ -9,7 +9,7 @@ use crate::input::Affine;
 /// A volume to write: values with x fastest.
 #[derive(Clone, Copy, Debug)]
 pub struct OutputVolume<'a> {
-    /// Values.
+    /// Values, x fastest.
     pub values: &'a [f32],
     /// Voxels along x, y, z.
     pub dims: [usize; 3],

@@ -414,7 +414,7 @@ pub trait Real:
     const NAME: &'static str;
     /// Gaussians of `q = k² |L^-1 d|²` above this are 0 (f32: to the nearest eighth).
     const MAX_Q: Self;
-    /// Zero.
+    /// The number 0.
     const ZERO: Self;
     /// Raw log diagonals are clamped to ± this.
     const MAX_LOG: f64;

@@ -47,6 +47,16 @@ impl GaussianAtPoint {
 }
 
 /// The field at a point.
+///
+/// ```
+/// use gausset_field::{CovarianceKind, GaussianField, WeightMode, reference};
+///
+/// // A standard deviation of 2 along x.
+/// let chol = vec![[2f64.ln(), 0.0, 0.0, 0.0, 0.0, 0.0]];
+/// let field = GaussianField::new(vec![[0.0; 3]], chol, vec![1.0], WeightMode::Raw, CovarianceKind::Full)?;
+/// assert!((reference::value(&field, [2.0, 0.0, 0.0]) - (-0.5f64).exp()).abs() < 1e-12);
+/// # Ok::<(), gausset_field::FieldError>(())
+/// ```
 #[must_use]
 pub fn value<T: Real>(field: &GaussianField<T>, x: [f64; 3]) -> f64 {
     (0..field.len()).map(|i| field.weight(i) * GaussianAtPoint::new(field, i, x).g).sum()

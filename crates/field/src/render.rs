@@ -12,7 +12,7 @@ use crate::memory;
 /// A regular grid: point `(i, j, k)` is at `origin + index * spacing`.
 #[derive(Clone, Copy, Debug, PartialEq)]
 pub struct Lattice {
-    /// First point.
+    /// Position of the first point, user units.
     pub origin: [f64; 3],
     /// Distance of neighbours.
     pub spacing: [f64; 3],
@@ -83,6 +83,18 @@ impl Lattice {
 }
 
 /// The field at every point of a lattice, x fastest.
+///
+/// ```
+/// use gausset_field::render::{Lattice, voxelize};
+/// use gausset_field::{Compute, CovarianceKind, Cutoff, GaussianField, WeightMode};
+///
+/// let (means, chol) = (vec![[0.0; 3]], vec![[0.0; 6]]);
+/// let field = GaussianField::new(means, chol, vec![1.0], WeightMode::Raw, CovarianceKind::Full)?;
+/// let lattice = Lattice { origin: [-1.0, 0.0, 0.0], spacing: [1.0; 3], dims: [3, 1, 1] };
+/// let (values, _) = voxelize(&Compute::best(), &field, &lattice, Cutoff::Absolute(0.0))?;
+/// assert!((values[1] - 1.0).abs() < 1e-5 && (values[0] - values[2]).abs() < 1e-5);
+/// # Ok::<(), gausset_field::FieldError>(())
+/// ```
 ///
 /// # Errors
 /// The field or the lattice is invalid, or the values do not fit into memory.
@@ -179,6 +191,11 @@ pub fn integrals(
 }
 
 /// The largest value along an axis, of values on a lattice.
+///
+/// ```
+/// // Four values along x become one.
+/// assert_eq!(gausset_field::render::maximum_projection(&[0.1, 0.9, 0.3, 0.2], [4, 1, 1], 0), [0.9]);
+/// ```
 #[must_use]
 pub fn maximum_projection(values: &[f32], dims: [usize; 3], axis: usize) -> Vec<f32> {
     let (u, v) = other_axes(axis);

@@ -18,6 +18,19 @@ const LIGHT: [f32; 3] = [1.5, 1.5, 1.5];
 const BLUE: [f32; 3] = [-1.5, -1.0, 1.5];
 
 /// The splats of a field.
+///
+/// ```
+/// use gausset_field::splat::to_splats;
+/// use gausset_field::{CovarianceKind, GaussianField, WeightMode};
+///
+/// let (means, chol) = (vec![[0.0; 3], [1.0, 2.0, 3.0]], vec![[0.0; 6]; 2]);
+/// let field = GaussianField::new(means, chol, vec![1.0, -0.5], WeightMode::Raw, CovarianceKind::Full)?;
+/// let splats = to_splats(&field);
+/// assert_eq!(splats.means[1], [1.0, 2.0, 3.0]);
+/// // The larger weight is the more opaque splat.
+/// assert!(splats.opacity_logits[0] > splats.opacity_logits[1]);
+/// # Ok::<(), gausset_field::FieldError>(())
+/// ```
 #[must_use]
 pub fn to_splats(field: &GaussianField<f64>) -> Splats {
     let largest = (0..field.len()).fold(f64::MIN_POSITIVE, |most, i| most.max(field.weight(i).abs()));

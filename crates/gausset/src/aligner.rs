@@ -15,7 +15,7 @@ pub const TOOL_TIMEOUT: u64 = 120;
 /// The program that aligns panoramas.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
 pub enum Aligner {
-    /// COLMAP.
+    /// COLMAP, an external program.
     #[default]
     Colmap,
     /// The built-in aligner, which needs no other program.
@@ -23,7 +23,7 @@ pub enum Aligner {
 }
 
 impl Aligner {
-    /// All aligners.
+    /// All aligners; the first is the default.
     pub const ALL: [Self; 2] = [Self::Colmap, Self::Own];
 
     /// Name as in options: `colmap` or `own`.

@@ -27,6 +27,18 @@ impl<T> Queue<T> {
 }
 
 /// The sending end.
+///
+/// ```
+/// use gausset::broadcast::{Broadcast, Received};
+///
+/// let sender = Broadcast::default();
+/// let receiver = sender.subscribe(1);
+/// sender.send("first");
+/// sender.send("second");
+/// // The queue holds one event: the older one is lost.
+/// assert_eq!(receiver.try_recv(), Received::Lost(1));
+/// assert_eq!(receiver.try_recv(), Received::Event(std::sync::Arc::new("second")));
+/// ```
 pub struct Broadcast<T> {
     receivers: Mutex<Vec<Weak<Queue<T>>>>,
 }

@@ -43,7 +43,7 @@ pub struct CleanOptions {
 pub struct CleanResult {
     /// Splats before cleaning.
     pub splats: usize,
-    /// Splats removed.
+    /// Number of splats removed.
     pub removed: usize,
     /// Scores of the held-out views before cleaning.
     pub before: EvalReport,

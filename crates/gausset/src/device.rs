@@ -22,7 +22,7 @@ pub enum Device {
     /// training keeps its device.
     #[default]
     Auto,
-    /// The CPU.
+    /// The CPU, which every machine has.
     Cpu,
     /// The best GPU.
     Gpu,
@@ -45,7 +45,7 @@ type EngineWithWarning = (Box<dyn Engine>, Option<String>);
 /// Device and its settings. Results are identical at all SIMD levels, and equal up to rounding on a GPU.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
 pub struct DeviceOptions {
-    /// Device.
+    /// Device that trains or renders.
     pub device: Device,
     /// SIMD level of the CPU.
     pub level: SimdLevel,

@@ -16,7 +16,7 @@ use crate::{Failure, Host};
 pub struct Adapter {
     /// Number to pass to `--device`.
     pub number: usize,
-    /// Name.
+    /// Name, as its driver reports it.
     pub name: String,
     /// Kind: `discrete`, `integrated`, `virtual`, `other` or `software`.
     pub kind: &'static str,

@@ -93,7 +93,7 @@ impl EvaluateOptions {
 /// Result of [`evaluate()`].
 #[derive(Debug)]
 pub struct EvaluateResult {
-    /// The scores.
+    /// Scores of all views, and their means.
     pub report: EvalReport,
     /// Folder of the comparison images.
     pub folder: PathBuf,

@@ -196,7 +196,8 @@ impl From<EngineError> for Failure {
             EngineError::OutOfMemory { .. } => {
                 Self::new("memory", format!("{error}; use smaller images or fewer splats"))
             }
-            EngineError::InvalidInput(_) | EngineError::DeviceFailed(_) => Self::from_error("device", error),
+            // Invalid input, a failed device, and what may be added.
+            _ => Self::from_error("device", error),
         }
     }
 }

@@ -44,7 +44,7 @@ pub struct FitFieldOptions {
     pub force: bool,
     /// Threads; 0 = all CPU threads.
     pub threads: u32,
-    /// SIMD level.
+    /// SIMD level of the kernels; the result does not depend on it.
     pub level: SimdLevel,
 }
 
@@ -80,9 +80,9 @@ pub enum FieldFitResult {
     Done(Box<FieldFitSummary>),
     /// The job was asked to stop; the fit can resume from the checkpoint.
     Stopped {
-        /// Steps done.
+        /// Steps done so far.
         step: u64,
-        /// `OUTPUT.state`.
+        /// The checkpoint, `OUTPUT.state`.
         state: PathBuf,
     },
 }

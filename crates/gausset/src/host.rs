@@ -140,7 +140,7 @@ pub enum Stage {
 pub enum CountedItem {
     /// Frames of a video or panoramas.
     Frames,
-    /// Images.
+    /// Single images, not frames of a video.
     Pictures,
     /// Steps of a fit.
     Steps,

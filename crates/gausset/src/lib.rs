@@ -54,6 +54,26 @@
 //! required values. The host receives events ([`Event`]) and holds the stop flag; [`run_job`] is for callers that need
 //! neither. A job returns its result or a [`Failure`]: one line with a stable code and a [kind](Failure::kind). No job
 //! knows a terminal, an argument parser or how the process ends.
+//!
+//! ```
+//! use gausset::Host;
+//! use gausset::convert::{ConvertOptions, convert};
+//! use gausset_core::Splats;
+//! use gausset_io::atomic::{Disk, WriteOptions};
+//! use gausset_io::splat::{SaveOptions, SplatFile, save};
+//! use std::sync::{Arc, atomic::AtomicBool};
+//!
+//! let folder = tempfile::tempdir()?;
+//! let [ply, spz] = ["a.ply", "a.spz"].map(|name| folder.path().join(name));
+//! let mut splats = Splats::zeros(0, 100);
+//! splats.quats.fill([1.0, 0.0, 0.0, 0.0]);
+//! save(&Disk, &ply, &SplatFile::new(splats), &SaveOptions::default(), &WriteOptions::default())?;
+//!
+//! let (stop, mut on_event) = (Arc::new(AtomicBool::new(false)), |_event| ());
+//! let result = convert(&ConvertOptions::new(&ply, &spz), &mut Host::new(&stop, &mut on_event))?;
+//! assert_eq!(result.saved.splats, 100);
+//! # Ok::<(), Box<dyn std::error::Error>>(())
+//! ```
 #![forbid(unsafe_code)]
 
 pub mod aligner;

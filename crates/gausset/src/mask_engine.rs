@@ -17,7 +17,7 @@ pub enum EngineKind {
 }
 
 impl EngineKind {
-    /// All engines.
+    /// All engines; the first is the default.
     pub const ALL: [Self; 2] = [Self::Rten, Self::OnnxRuntime];
 
     /// Name as in options: `rten` or `onnxruntime`.
@@ -33,7 +33,7 @@ impl EngineKind {
 /// An inference engine and the location of its library.
 #[derive(Clone, Debug, Default, PartialEq, Eq)]
 pub struct MaskEngine {
-    /// The engine.
+    /// Which engine runs the model.
     pub kind: EngineKind,
     /// Shared library of ONNX Runtime; `None` = `$ORT_DYLIB_PATH`, otherwise the one of a Python package.
     pub library: Option<PathBuf>,

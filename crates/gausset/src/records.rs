@@ -121,7 +121,7 @@ pub fn other_settings(folder: &Path) -> Failure {
 const MODEL_FILES: [&str; 6] =
     ["cameras.bin", "images.bin", "points3D.bin", "rigs.bin", "frames.bin", MODEL_RECORD];
 
-/// `FOLDER/sparse/0`.
+/// `FOLDER/sparse/0`, the place of the first model.
 pub fn model_folder(folder: &Path) -> PathBuf {
     folder.join("sparse").join("0")
 }

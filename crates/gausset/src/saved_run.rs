@@ -165,11 +165,11 @@ pub struct DataLocation<'a> {
 /// What to do with a dataset that differs from the run's.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum ChangedData {
-    /// Fail.
+    /// The job fails.
     Refuse,
     /// Fail with a message that names the option to accept it.
     Unaccepted,
-    /// Warn.
+    /// A warning; the job continues.
     Warn,
 }
 

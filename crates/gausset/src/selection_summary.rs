@@ -5,7 +5,7 @@ use gausset_pano::selection::{FrameReason, SelectBy, Selection};
 /// Summary of a frame selection.
 #[derive(Clone, Debug, PartialEq)]
 pub struct SelectionSummary {
-    /// Criterion.
+    /// Criterion by which frames were selected.
     pub select: SelectBy,
     /// Parallax between neighbouring frames in degrees, for selection by space.
     pub step: Option<f64>,

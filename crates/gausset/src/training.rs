@@ -129,7 +129,7 @@ fn with_absolute_paths(config: TrainConfig) -> Result<TrainConfig, Failure> {
 /// Settings of a training that do not change its result (except through a time budget).
 #[derive(Clone, Copy, Debug)]
 pub struct RunSettings {
-    /// Device.
+    /// Device that trains, and its settings.
     pub device: DeviceOptions,
     /// Whether to record a profile.
     pub profile: bool,

@@ -36,6 +36,17 @@
 //! result from the status. While units are in flight, only the device knows the number of splats. With
 //! [`DensityBackend::Host`] the state is read back, changed by `gausset-density` and uploaded again: the oracle of tests.
 //! Clearing free space is one unit for each of its views, and one for the rule.
+//!
+//! ```
+//! use gausset_core::engine::Engine;
+//! use gausset_gpu::{AdapterChoice, Gpu, GpuEngine, GpuOptions};
+//!
+//! // Without an adapter, the CPU engine does the same.
+//! if let Ok(gpu) = Gpu::open(&AdapterChoice::Best) {
+//!     let engine = GpuEngine::new(&gpu, GpuOptions::default());
+//!     assert_eq!(engine.describe().kind, "gpu");
+//! }
+//! ```
 #![deny(unsafe_code)]
 
 #[cfg(test)]

@@ -31,6 +31,7 @@ const MAX_EXTRAS: usize = 64;
 
 /// Why a checkpoint could not be saved or loaded.
 #[derive(Debug, thiserror::Error)]
+#[non_exhaustive]
 pub enum CheckpointError {
     /// Writing failed; an existing file is unchanged.
     #[error(transparent)]
@@ -41,7 +42,7 @@ pub enum CheckpointError {
     /// The file is intact but does not contain a training state.
     #[error("{}: {place}: not a training state (expected {expected}, found {found})", path.display())]
     State {
-        /// The file.
+        /// The file, which is a valid container.
         path: PathBuf,
         /// Header field or array.
         place: String,
@@ -149,6 +150,12 @@ pub fn load_train_state(path: &Path) -> Result<(TrainState, Value), CheckpointEr
 }
 
 /// As [`load_train_state`], from bytes in memory; `path` is for messages.
+///
+/// ```
+/// use gausset_io::checkpoint::parse_train_state;
+///
+/// assert!(parse_train_state(b"not a checkpoint", "run.ckpt".as_ref()).is_err());
+/// ```
 ///
 /// # Errors
 /// As [`load_train_state`].

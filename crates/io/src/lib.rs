@@ -1,4 +1,20 @@
 //! File input and output: datasets, images, splat files, checkpoints, and atomic writes.
+//!
+//! ```
+//! use gausset_core::Splats;
+//! use gausset_io::atomic::{Disk, WriteOptions};
+//! use gausset_io::splat::{LoadOptions, SaveOptions, SplatFile, load, save};
+//!
+//! let mut splats = Splats::with_capacity(0, 1);
+//! splats.push([0.0, 0.0, 2.0], [-2.0; 3], [1.0, 0.0, 0.0, 0.0], 0.0, &[1.0, 0.5, 0.0]);
+//! let folder = tempfile::tempdir()?;
+//! let path = folder.path().join("scene.ply");
+//! let file = SplatFile::new(splats.clone());
+//! let report = save(&Disk, &path, &file, &SaveOptions::default(), &WriteOptions::default())?;
+//! assert_eq!((report.splats, report.lost.len()), (1, 0));
+//! assert_eq!(load(&path, &LoadOptions::default())?.splats, splats);
+//! # Ok::<(), Box<dyn std::error::Error>>(())
+//! ```
 #![forbid(unsafe_code)]
 
 pub mod atomic;

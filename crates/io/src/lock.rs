@@ -30,11 +30,12 @@ const MAX_LOCK_BYTES: u64 = 4096;
 
 /// Why a folder could not be locked.
 #[derive(Debug, thiserror::Error)]
+#[non_exhaustive]
 pub enum LockError {
     /// Another process holds the lock.
     #[error("{}: in use by {holder}; wait until it is done or stop it", folder.display())]
     InUse {
-        /// The folder.
+        /// The folder that another process uses.
         folder: PathBuf,
         /// `process 123 on host x (since 2026-11-21 09:30:00 UTC)`.
         holder: String,

@@ -167,6 +167,13 @@ pub fn read_metrics(path: &Path) -> Result<(Vec<Value>, usize), WriteError> {
 
 /// As [`read_metrics`], from any source.
 ///
+/// ```
+/// let mut log = b"{\"step\": 100, \"loss\": 0.12}\nnot JSON\n".as_slice();
+/// let (records, other) = gausset_io::metrics_log::parse_metrics(&mut log)?;
+/// assert_eq!((records[0]["step"].as_u64(), other), (Some(100), 1));
+/// # Ok::<(), std::io::Error>(())
+/// ```
+///
 /// # Errors
 /// The source failed.
 pub fn parse_metrics(source: &mut dyn Read) -> io::Result<(Vec<Value>, usize)> {

@@ -7,6 +7,13 @@ const CHUNK: usize = 1 << 14;
 
 /// Writes an array in C order: the last axis of `shape` varies fastest.
 ///
+/// ```
+/// let mut bytes = Vec::new();
+/// gausset_io::npy::write(&mut bytes, &[2, 3], [0.0; 6])?;
+/// assert_eq!((bytes.len() % 64, &bytes[1..6]), (6 * 4, b"NUMPY".as_slice()));
+/// # Ok::<(), std::io::Error>(())
+/// ```
+///
 /// # Errors
 /// The writer failed.
 pub fn write(out: &mut dyn Write, shape: &[usize], values: impl IntoIterator<Item = f32>) -> io::Result<()> {

@@ -15,6 +15,13 @@ const NAMELESS: &str = "picture";
 
 /// A name as a path below a folder: sub-folders are kept; everything that could lead out of the folder, hide the file
 /// or have a special meaning is removed or replaced by `_`.
+///
+/// ```
+/// use gausset_io::output_names::safe_path;
+///
+/// assert_eq!(safe_path("left/0001.jpg"), std::path::Path::new("left/0001.jpg"));
+/// assert!(safe_path("../../etc/passwd").starts_with("etc"));
+/// ```
 #[must_use]
 pub fn safe_path(name: &str) -> PathBuf {
     let parts = name.split(['/', '\\']).map(safe_component).filter(|part| !part.is_empty());

@@ -27,7 +27,7 @@ pub enum OwnershipError {
     /// The folder contains third-party files.
     #[error("{}: output: holds files that gausset did not write (expected an empty or new folder, found {found}); choose another folder, or add ⟨force⟩ to write among them", path.display())]
     ThirdPartyFiles {
-        /// The folder.
+        /// The folder, which is not changed.
         path: PathBuf,
         /// The first file, in byte order.
         found: String,

@@ -3,6 +3,13 @@
 use std::borrow::Cow;
 
 /// Formats a byte count: `512 bytes`, `1.5 KiB`, `2.0 GiB`.
+///
+/// ```
+/// use gausset_io::text::{counted, format_bytes, grouped};
+///
+/// assert_eq!([512, 1536, 2 << 30].map(format_bytes), ["512 bytes", "1.5 KiB", "2.0 GiB"]);
+/// assert_eq!((grouped(1_234_567), counted(1, "image")), ("1,234,567".to_owned(), "1 image".to_owned()));
+/// ```
 #[must_use]
 pub fn format_bytes(count: u64) -> String {
     const UNITS: [&str; 5] = ["KiB", "MiB", "GiB", "TiB", "PiB"];
@@ -44,6 +51,10 @@ pub fn is_terminal_control(c: char) -> bool {
 }
 
 /// Untrusted text as one line, with characters that a terminal interprets escaped.
+///
+/// ```
+/// assert_eq!(gausset_io::text::escape_controls("a\u{1b}[31m"), r"a\u{1b}[31m");
+/// ```
 #[must_use]
 pub fn escape_controls(text: &str) -> Cow<'_, str> {
     if !text.contains(is_terminal_control) {

@@ -68,6 +68,18 @@ impl Gain {
 }
 
 /// Applies a gain to a rendered image in place; its padding is undefined afterwards.
+///
+/// ```
+/// use gausset_compute::{Exec, Pool};
+/// use gausset_metrics::{Gain, Planes, apply_gain};
+///
+/// let mut render = Planes::from_interleaved(1, 1, &[0.25, 0.25, 0.75]);
+/// let twice = Gain { log_gains: [2f32.ln(); 3], vignetting: None };
+/// apply_gain(Exec::best(&Pool::new(1)), &twice, &mut render);
+/// // The last channel is clamped.
+/// let found = render.to_interleaved();
+/// assert!((found[0] - 0.5).abs() < 1e-6 && found[2] == 1.0);
+/// ```
 pub fn apply_gain(exec: Exec<'_>, gain: &Gain, picture: &mut Planes) {
     let factors = gain.factors(picture);
     let row_len = picture.row_len().max(1);

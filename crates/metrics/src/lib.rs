@@ -8,6 +8,15 @@
 //! - [`planes`]: the picture layout that the first two work on.
 //!
 //! Results are bit-identical for any number of threads and any SIMD level.
+//!
+//! ```
+//! use gausset_metrics::quality::psnr;
+//!
+//! // Off by 0.1 everywhere: a mean squared error of 0.01.
+//! let (render, truth) = (vec![0.6; 3 * 64], vec![0.5; 3 * 64]);
+//! assert!((psnr(&render, &truth, None) - 20.0).abs() < 1e-5);
+//! assert_eq!(psnr(&truth, &truth, None), f64::INFINITY);
+//! ```
 #![forbid(unsafe_code)]
 
 pub mod gain;

@@ -48,6 +48,7 @@ const LAYERS: [Layer; 5] = [
 
 /// Why a file does not contain the weights of LPIPS.
 #[derive(Clone, Debug, PartialEq, Eq, thiserror::Error)]
+#[non_exhaustive]
 pub enum LpipsError {
     /// The container format is invalid.
     #[error("not a safetensors file: {0}")]

@@ -43,6 +43,14 @@ impl Planes {
 
     /// Planes from interleaved RGB values (`height × width × 3`); padding is 0.
     ///
+    /// ```
+    /// use gausset_metrics::Planes;
+    ///
+    /// let planes = Planes::from_interleaved(2, 1, &[0.1, 0.2, 0.3, 0.4, 0.5, 0.6]);
+    /// assert_eq!((planes.line(0, 1)[..2].to_vec(), planes.stride()), (vec![0.2, 0.5], 16));
+    /// assert_eq!(planes.to_interleaved(), [0.1, 0.2, 0.3, 0.4, 0.5, 0.6]);
+    /// ```
+    ///
     /// # Panics
     /// If `rgb` has another length.
     #[must_use]

@@ -33,7 +33,7 @@ pub struct ImageQuality {
 /// ```
 /// use gausset_compute::{Exec, Pool};
 /// use gausset_core::TargetImage;
-/// use gausset_metrics::quality::Comparison;
+/// use gausset_metrics::quality::RenderComparison;
 /// use gausset_metrics::{LossKernel, SsimDefinition};
 ///
 /// // A grey image, and a render of it that is 1/255 brighter everywhere.
@@ -42,7 +42,7 @@ pub struct ImageQuality {
 ///
 /// let pool = Pool::new(1);
 /// let mut kernel = LossKernel::new(Exec::best(&pool).level);
-/// let comparison = Comparison::new((16, 16), &render, &target, [0.0; 3])?;
+/// let comparison = RenderComparison::new((16, 16), &render, &target, [0.0; 3])?;
 /// let quality = comparison.quality(&mut kernel, &pool, SsimDefinition::default())?;
 /// assert!((quality.psnr - 48.13).abs() < 0.01, "20 log10(255) dB");
 /// assert!(quality.ssim > 0.999);
@@ -119,6 +119,15 @@ impl<'a> RenderComparison<'a> {
 }
 
 /// The ground truth of training: interleaved RGB in 0..1, composited on `background` if it has alpha.
+///
+/// ```
+/// use gausset_core::TargetImage;
+/// use gausset_metrics::quality::composited_truth;
+///
+/// // Transparent pixels show the background.
+/// let target = TargetImage { width: 1, height: 1, rgb: vec![255; 3], alpha: Some(vec![0]), mask: None };
+/// assert_eq!(composited_truth(&target, [0.25; 3]), [0.25; 3]);
+/// ```
 #[must_use]
 pub fn composited_truth(target: &TargetImage, background: [f32; 3]) -> Vec<f32> {
     let unit = |byte: u8| f32::from(byte) / 255.0;
@@ -136,6 +145,12 @@ pub fn composited_truth(target: &TargetImage, background: [f32; 3]) -> Vec<f32> 
 }
 
 /// Mean squared difference over valid pixels and channels; NaN if there are none.
+///
+/// ```
+/// let (render, truth) = ([0.5, 0.5, 0.5, 1.0, 1.0, 1.0], [0.0; 6]);
+/// let mse = |mask| gausset_metrics::quality::mse(&render, &truth, mask);
+/// assert_eq!((mse(None), mse(Some(&[1, 0]))), (0.625, 0.25));
+/// ```
 ///
 /// # Panics
 /// If the images differ in size.

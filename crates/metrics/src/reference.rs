@@ -46,7 +46,7 @@ pub struct ReferencePair<'a> {
     pub width: usize,
     /// Height in px.
     pub height: usize,
-    /// The render.
+    /// The render, interleaved RGB in 0..1.
     pub x: &'a [f64],
     /// The ground truth.
     pub y: &'a [f64],
@@ -61,7 +61,7 @@ pub struct ReferenceLoss {
     pub loss: f64,
     /// Mean absolute difference.
     pub l1: f64,
-    /// Mean SSIM.
+    /// Mean SSIM over valid pixels and channels.
     pub ssim: f64,
     /// d loss / d x.
     pub gradient: Vec<f64>,
@@ -125,7 +125,7 @@ impl ReferencePair<'_> {
         self.statistics().iter().map(Statistics::ssim).collect()
     }
 
-    /// Mean SSIM.
+    /// Mean SSIM over valid pixels and channels.
     #[must_use]
     pub fn ssim(&self) -> f64 {
         let map = self.ssim_map();

@@ -6,12 +6,12 @@
 pub struct SizeMismatch {
     /// The image with the wrong size.
     pub what: &'static str,
-    /// Expected width.
+    /// Expected width, px.
     pub width: u32,
-    /// Expected height.
+    /// Expected height, px.
     pub height: u32,
-    /// Width found.
+    /// Width found, px.
     pub found_width: u32,
-    /// Height found.
+    /// Height found, px.
     pub found_height: u32,
 }

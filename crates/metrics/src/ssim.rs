@@ -28,6 +28,13 @@ const CHANNELS: usize = 3;
 const UNIFORM_RADIUS: usize = 3;
 
 /// A definition of SSIM.
+///
+/// ```
+/// use gausset_metrics::SsimDefinition;
+///
+/// assert_eq!("uniform7".parse(), Ok(SsimDefinition::Uniform7));
+/// assert_eq!(SsimDefinition::default().to_string(), "gaussian11-zero");
+/// ```
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
 pub enum SsimDefinition {
     /// Gaussian window, zero-padded: the definition of training.

@@ -36,6 +36,12 @@ pub struct Histogram<'a> {
 }
 
 /// Formats a number for an axis label, with at most four digits.
+///
+/// ```
+/// use gausset_page::chart::format_number;
+///
+/// assert_eq!([0.25, 27.431, 812.6, 30_000.0].map(format_number), ["0.25", "27.43", "813", "30 k"]);
+/// ```
 #[must_use]
 pub fn format_number(value: f64) -> String {
     let size = value.abs();
@@ -197,6 +203,13 @@ fn downsample(points: &[[f64; 2]]) -> Vec<[f64; 2]> {
 
 impl Histogram<'_> {
     /// Counts values per bin. Values outside the range are counted in the first or last bin; NaN is skipped.
+    ///
+    /// ```
+    /// use gausset_page::chart::Histogram;
+    ///
+    /// let opacities = [0.1, 0.2, 0.9, 1.5];
+    /// assert_eq!(Histogram::count(opacities.into_iter(), [0.0, 1.0], 2), [2, 2]);
+    /// ```
     #[must_use]
     pub fn count(values: impl Iterator<Item = f64>, [low, high]: [f64; 2], parts: usize) -> Vec<u64> {
         let mut counts = vec![0; parts];

@@ -3,6 +3,17 @@
 //!
 //! The scripts in `script/` render splats in the browser and handle mouse, touch and keyboard; the viewer serves the
 //! same ones. They are plain modules; [`bundle`] joins them into one script.
+//!
+//! ```
+//! use gausset_page::report::ReportPage;
+//!
+//! let mut page = ReportPage::new("A run", "7000 steps");
+//! page.section("Scores");
+//! page.facts(&[("PSNR", "27.4 dB".to_owned())]);
+//! let html = page.finish();
+//! assert!(html.contains("<dt>PSNR</dt><dd>27.4 dB</dd>"));
+//! assert!(gausset_page::is_gausset_page(html.as_bytes()));
+//! ```
 #![forbid(unsafe_code)]
 
 pub mod chart;

@@ -3,6 +3,10 @@
 use std::io::{self, Write};
 
 /// Escapes text for HTML elements and quoted attributes. Control characters, which HTML cannot hold, become U+FFFD.
+///
+/// ```
+/// assert_eq!(gausset_page::text::escape_html("<b>&"), "&lt;b&gt;&amp;");
+/// ```
 #[must_use]
 pub fn escape_html(text: &str) -> String {
     let mut out = String::with_capacity(text.len());
@@ -22,6 +26,10 @@ pub fn escape_html(text: &str) -> String {
 }
 
 /// Formats a value as JSON for a script element: nothing in it can end the element.
+///
+/// ```
+/// assert_eq!(gausset_page::text::script_json(&"</script>"), r#""\u003c/script>""#);
+/// ```
 #[must_use]
 pub fn script_json(value: &impl serde::Serialize) -> String {
     // Pages only get text and numbers, which JSON can hold.
@@ -30,6 +38,10 @@ pub fn script_json(value: &impl serde::Serialize) -> String {
 }
 
 /// Encodes bytes as base64 (RFC 4648).
+///
+/// ```
+/// assert_eq!(gausset_page::text::base64(b"splat"), "c3BsYXQ=");
+/// ```
 #[must_use]
 pub fn base64(bytes: &[u8]) -> String {
     const DIGITS: &[u8; 64] = b"ABCDEFGHIJKLMNOPQRSTUVWXYZabcdefghijklmnopqrstuvwxyz0123456789+/";

@@ -2,6 +2,7 @@
 
 /// Why a program could not be run or did not succeed.
 #[derive(Debug, thiserror::Error)]
+#[non_exhaustive]
 pub enum ProcessError {
     /// The program was not found.
     #[error("{program}: program: not found")]

@@ -14,6 +14,20 @@
 //! for a process that is about to exit. If this process is killed (SIGKILL), nothing here can act: a program then exits
 //! at its next write to the closed pipe. The system call that would kill it immediately (`PR_SET_PDEATHSIG`) has to be
 //! made between fork and exec, which needs `unsafe`.
+//!
+//! ```
+//! use gausset_process::Program;
+//! use std::sync::atomic::AtomicBool;
+//!
+//! # #[cfg(unix)]
+//! # {
+//! let (stop, mut lines) = (AtomicBool::new(false), Vec::new());
+//! let program = Program::new("/bin/sh").arg("-c").arg("echo one; echo two");
+//! program.run(&stop, &mut |_stream, line| lines.push(line.to_owned()))?;
+//! assert_eq!(lines, ["one", "two"]);
+//! # }
+//! # Ok::<(), gausset_process::ProcessError>(())
+//! ```
 #![forbid(unsafe_code)]
 
 mod error;

@@ -12,6 +12,14 @@ pub(crate) const SEARCH_PATHS: [&str; 5] =
     ["PATH", "PYTHONPATH", "LD_LIBRARY_PATH", "DYLD_LIBRARY_PATH", "DYLD_FALLBACK_LIBRARY_PATH"];
 
 /// Finds an executable program: by name in the absolute entries of PATH, or by path.
+///
+/// ```
+/// use gausset_process::find_program;
+///
+/// assert_eq!(find_program("a-program-that-does-not-exist"), None);
+/// # #[cfg(unix)]
+/// assert!(find_program("sh").is_some_and(|path| path.is_absolute()));
+/// ```
 #[must_use]
 pub fn find_program(program: &str) -> Option<PathBuf> {
     find_in(&std::env::var_os("PATH").unwrap_or_default(), program)

@@ -23,9 +23,9 @@ pub(crate) const MAX_POLL_GAP: Duration = Duration::from_secs(1);
 /// Stream that a line was read from.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum OutputStream {
-    /// Standard output.
+    /// Standard output: results.
     Out,
-    /// Standard error.
+    /// Standard error: messages.
     Err,
 }
 

@@ -185,6 +185,21 @@ impl Program {
 
     /// Starts the program with its standard output as a stream of bytes. It is killed when `stop` is set.
     ///
+    /// ```
+    /// # #[cfg(unix)]
+    /// # {
+    /// use gausset_process::Program;
+    /// use std::sync::atomic::AtomicBool;
+    ///
+    /// let stop = AtomicBool::new(false);
+    /// let mut stream = Program::new("/bin/sh").arg("-c").arg("printf abc").stream(&stop)?;
+    /// let mut bytes = [0; 8];
+    /// assert_eq!(stream.fill(&mut bytes)?, 3);
+    /// stream.finish()?;
+    /// # }
+    /// # Ok::<(), gausset_process::ProcessError>(())
+    /// ```
+    ///
     /// # Errors
     /// The program cannot be started.
     pub fn stream<'a>(&self, stop: &'a AtomicBool) -> Result<ProgramStream<'a>, ProcessError> {

@@ -113,6 +113,15 @@ pub fn counter(name: &'static str, value: f64) {
 }
 
 /// Adds an interval that was measured elsewhere: work of a device, a transfer.
+///
+/// ```
+/// gausset_prof::set_enabled(true);
+/// let start_ns = gausset_prof::clock_ns();
+/// let (track, name) = ("gpu", "blend");
+/// gausset_prof::interval(gausset_prof::Interval { track, name, start_ns, duration_ns: 2_000_000, bytes: 0.0 });
+/// let row = &gausset_prof::snapshot().tracks[0];
+/// assert_eq!((row.name.as_str(), row.count, row.total_ms), ("blend", 1, 2.0));
+/// ```
 #[inline]
 pub fn interval(interval: Interval) {
     let mode = MODE.load(Ordering::Relaxed);

@@ -123,11 +123,11 @@ pub struct CounterRow {
     pub mean: f64,
     /// Sample standard deviation.
     pub std: f64,
-    /// Smallest value.
+    /// Smallest value so far.
     pub min: f64,
     /// Median, within [`Profile::median_relative_error`].
     pub median: f64,
-    /// Largest value.
+    /// Largest value so far.
     pub max: f64,
 }
 

@@ -52,6 +52,28 @@ impl std::ops::Mul<f64> for StageTime {
 }
 
 /// The time account of one worker. It stays on the worker's thread, and appears as a span while a profile is recorded.
+///
+/// ```
+/// use gausset_prof::{StageSet, StageTimer};
+///
+/// #[derive(Clone, Copy, PartialEq)]
+/// enum Work {
+///     Wait,
+///     Decode,
+/// }
+///
+/// impl StageSet for Work {
+///     const ALL: &'static [Self] = &[Self::Wait, Self::Decode];
+///
+///     fn name(self) -> &'static str {
+///         ["wait", "decode"][self as usize]
+///     }
+/// }
+///
+/// let mut timer = StageTimer::start();
+/// let pixels = timer.run_in_stage(Work::Decode, || 640 * 480);
+/// assert_eq!((pixels, timer.end().len()), (307_200, 2));
+/// ```
 #[derive(Debug)]
 pub struct StageTimer<S: StageSet> {
     stage: S,

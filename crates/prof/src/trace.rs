@@ -66,6 +66,16 @@ pub struct Trace {
 impl Trace {
     /// Writes the trace as JSON that <https://ui.perfetto.dev> and `chrome://tracing` open.
     ///
+    /// ```
+    /// gausset_prof::set_enabled(true);
+    /// gausset_prof::set_trace(true);
+    /// drop(gausset_prof::span("blend"));
+    /// let mut json = Vec::new();
+    /// gausset_prof::trace().write_chrome(&mut json)?;
+    /// assert!(String::from_utf8_lossy(&json).contains("\"blend\""));
+    /// # Ok::<(), std::io::Error>(())
+    /// ```
+    ///
     /// # Errors
     /// Those of the writer.
     pub fn write_chrome(&self, writer: &mut dyn Write) -> io::Result<()> {

@@ -99,11 +99,11 @@ pub(crate) fn update_row<S: Simd>(
 /// A plain array of parameters (exposures, poses, tests) with its moments.
 #[derive(Debug)]
 pub struct ParameterSlice<'a> {
-    /// Parameters, raw.
+    /// Raw parameters, updated in place.
     pub parameter: &'a mut [f32],
-    /// First moments.
+    /// First moments, one per parameter.
     pub moment1: &'a mut [f32],
-    /// Second moments.
+    /// Second moments, one per parameter.
     pub moment2: &'a mut [f32],
 }
 

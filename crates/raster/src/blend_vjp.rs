@@ -79,7 +79,7 @@ pub mod slot {
 /// `stride` and the number of rows are the image's width and height rounded up to 16.
 #[derive(Clone, Copy, Debug)]
 pub struct PlanarImage<'a> {
-    /// The values.
+    /// The values of all lines.
     pub data: &'a [f32],
     /// Values per line.
     pub stride: usize,
@@ -116,7 +116,7 @@ pub struct GradientSlots {
     pub slots: Vec<GradientSlot>,
     /// Number of the last pass; the slots with this number are live.
     pub pass: u32,
-    /// `dL/d background`.
+    /// Gradient `dL/d background` of the colour behind the splats.
     pub background: [f64; 3],
 }
 

@@ -5,6 +5,22 @@
 //! intermediate results. `gausset-reference` defines every formula.
 //!
 //! Kernels are written once for 16 lanes; results do not depend on the number of threads or on the SIMD level.
+//!
+//! ```
+//! use gausset_compute::{Exec, Pool};
+//! use gausset_core::engine::{Outputs, RenderOptions};
+//! use gausset_core::{Camera, Pose, Splats};
+//! use gausset_raster::{layout::Blocks, pipeline::Pipeline, view::KernelView};
+//!
+//! let mut splats = Splats::with_capacity(0, 1);
+//! splats.push([0.0, 0.0, 2.0], [-1.0; 3], [1.0, 0.0, 0.0, 0.0], 4.0, &[1.0, -1.0, -1.0]);
+//! let view = KernelView::new(&Camera::new(32, 32, 40.0, 40.0, 16.0, 16.0)?, &Pose::IDENTITY);
+//! let options = RenderOptions { sh_degree: 0, ..RenderOptions::default() };
+//! let (pool, mut pipeline) = (Pool::new(1), Pipeline::default());
+//! pipeline.forward(Exec::best(&pool), &Blocks::from_splats(&splats), &view, &options, Outputs::Color)?;
+//! assert!(pipeline.rendering(&view).alpha[16 * 32 + 16] > 0.9);
+//! # Ok::<(), Box<dyn std::error::Error>>(())
+//! ```
 #![forbid(unsafe_code)]
 
 pub mod adam;

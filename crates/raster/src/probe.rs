@@ -28,7 +28,7 @@ pub struct ScreenSplat {
     pub cov2d: [f32; 3],
     /// Inverse of the screen covariance with the low-pass variance, `(A, B, C)`, 1/px².
     pub conic: [f32; 3],
-    /// Camera depth.
+    /// Depth in camera space, scene units.
     pub z: f32,
     /// Opacity; in antialiased mode after compensation.
     pub opacity: f32,

@@ -33,7 +33,7 @@ const ENTRY_ALIGNMENT: usize = 32;
 /// The input of the blending stages: the splats of each tile of a view.
 #[derive(Clone, Copy, Debug)]
 pub struct BlendInput<'a> {
-    /// The view.
+    /// The view that the lists belong to.
     pub view: &'a KernelView,
     /// The list of splats of each tile, in depth order.
     pub lists: &'a TileLists,
@@ -91,7 +91,7 @@ impl TileLists {
     /// the sums from which it is computed.
     pub const BYTES_PER_TILE: u64 = (2 + 2 * DEPTH_CHUNKS as u64) * size_of::<u32>() as u64;
 
-    /// Bytes held.
+    /// Bytes of all buffers.
     #[must_use]
     pub fn bytes(&self) -> usize {
         self.entries.capacity() * size_of::<TileEntry>()

@@ -30,9 +30,9 @@ const STATISTICS_PREFETCH: usize = 2 * LANES;
 pub struct UpdateState<'a> {
     /// Raw parameters; they determine the number of splats and the SH degree of all other arrays.
     pub parameters: &'a mut Blocks,
-    /// First moments.
+    /// First moments, in the layout of the parameters.
     pub moment1: &'a mut Blocks,
-    /// Second moments.
+    /// Second moments, in the layout of the parameters.
     pub moment2: &'a mut Blocks,
     /// Number of updates of each splat.
     pub clocks: &'a mut [u32],
@@ -55,7 +55,7 @@ pub struct UpdateInput<'a> {
     pub sums: &'a GradientSlots,
     /// The view of this step.
     pub view: &'a KernelView,
-    /// The step.
+    /// Rates and other inputs of the step.
     pub params: &'a StepParams,
     /// Number of updates including this one ([`AdamMode::Dense`]).
     pub group_clock: u64,

@@ -12,7 +12,7 @@ pub struct KernelView {
     pub period: f32,
     /// `camera_from_world` rotation, row-major.
     pub rotation: [[f32; 3]; 3],
-    /// `camera_from_world` translation.
+    /// Translation of `camera_from_world`, scene units.
     pub translation: [f32; 3],
     /// Camera centre in the world, `-Rᵀ t`.
     pub origin: [f32; 3],

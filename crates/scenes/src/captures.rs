@@ -30,7 +30,7 @@ pub enum Capture {
 }
 
 impl Capture {
-    /// All captures.
+    /// Every capture, each once.
     pub const ALL: [Self; 3] = [Self::Orbit, Self::CloseUps, Self::Walk];
 
     /// Name of its folder.

@@ -1,4 +1,12 @@
 //! Procedural scenes: defined by formulas, written as ordinary datasets, bit-identical on every machine.
+//!
+//! ```
+//! use gausset_compute::Pool;
+//!
+//! let scene = gausset_scenes::tiny();
+//! let image = scene.image(0, &Pool::new(1));
+//! assert_eq!((scene.poses.len(), image.width, image.height), (8, 32, 24));
+//! ```
 #![forbid(unsafe_code)]
 
 pub mod captures;

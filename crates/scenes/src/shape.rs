@@ -7,7 +7,7 @@ use gausset_core::se3::Mat3;
 
 use crate::vec3::{Vec3, vec3};
 
-/// A solid.
+/// A solid in its own axes.
 #[derive(Clone, Copy, Debug, PartialEq)]
 pub enum Shape {
     /// A ball around the origin.
@@ -217,7 +217,7 @@ fn vase_radius(t: f64) -> f64 {
 pub struct Placement {
     /// Origin of the shape in the world.
     pub origin: Vec3,
-    /// `shape_from_world` rotation.
+    /// Rotation of `shape_from_world`, row-major.
     pub rotation: Mat3,
 }
 

@@ -26,13 +26,13 @@ impl Vec3 {
         vec3(v, v, v)
     }
 
-    /// Scalar product.
+    /// The scalar product `self · other`.
     #[must_use]
     pub fn dot(self, other: Self) -> f64 {
         self.x * other.x + self.y * other.y + self.z * other.z
     }
 
-    /// Vector product.
+    /// The vector product `self × other`.
     #[must_use]
     pub fn cross(self, other: Self) -> Self {
         vec3(
@@ -42,7 +42,7 @@ impl Vec3 {
         )
     }
 
-    /// Euclidean length.
+    /// The Euclidean length, 0 or more.
     #[must_use]
     pub fn length(self) -> f64 {
         self.dot(self).sqrt()

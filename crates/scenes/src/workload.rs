@@ -38,9 +38,9 @@ pub enum WorkloadState {
 pub struct Workload {
     /// The splats, in the order in which they are generated.
     pub splats: Splats,
-    /// Intrinsics.
+    /// Intrinsics and image size of the view.
     pub camera: Camera,
-    /// `camera_from_world`.
+    /// Pose of the view, `camera_from_world`.
     pub pose: Pose,
     /// The training image; a pattern, not a view of the scene.
     pub target: TargetImage,

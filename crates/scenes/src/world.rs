@@ -47,9 +47,9 @@ pub const GROUND: usize = 0;
 /// A ray; `direction` has length 1.
 #[derive(Clone, Copy, Debug)]
 pub struct Ray {
-    /// Start.
+    /// Start of the ray in world space.
     pub origin: Vec3,
-    /// Unit direction.
+    /// Unit direction in world space.
     pub direction: Vec3,
 }
 

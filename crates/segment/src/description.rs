@@ -34,10 +34,10 @@ pub enum Layout {
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq, Deserialize)]
 #[serde(rename_all = "lowercase")]
 pub enum ChannelOrder {
-    /// Red first.
+    /// Red first, as in image files.
     #[default]
     Rgb,
-    /// Blue first.
+    /// Blue first, as in OpenCV.
     Bgr,
 }
 

@@ -4,6 +4,7 @@ use std::path::PathBuf;
 
 /// Why a model, its description or a run of it cannot be used: one line.
 #[derive(Clone, Debug, PartialEq, Eq, thiserror::Error)]
+#[non_exhaustive]
 pub enum ModelError {
     /// The model file, or an external file of it, cannot be used.
     #[error("{}: model: {problem}", path.display())]

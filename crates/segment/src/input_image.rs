@@ -25,9 +25,9 @@ pub enum ResizeMode {
 /// An 8-bit RGB image, by rows.
 #[derive(Clone, Copy, Debug)]
 pub struct RgbImage<'a> {
-    /// Width, px.
+    /// Width of the image, px.
     pub width: usize,
-    /// Height, px.
+    /// Height of the image, px.
     pub height: usize,
     /// 3 bytes per pixel.
     pub rgb: &'a [u8],
@@ -48,6 +48,14 @@ pub struct Placement {
 
 impl Placement {
     /// Placement of an image of this size.
+    ///
+    /// ```
+    /// use gausset_segment::{Placement, ResizeMode};
+    ///
+    /// // A 2:1 image in the middle of a square input.
+    /// let placement = Placement::new(ResizeMode::Letterbox, [2000, 1000], [640, 640]);
+    /// assert_eq!((placement.inside, placement.offset), ([640, 320], [0, 160]));
+    /// ```
     #[must_use]
     pub fn new(fit: ResizeMode, picture: [usize; 2], input: [usize; 2]) -> Self {
         if fit == ResizeMode::Stretch {

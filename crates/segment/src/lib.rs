@@ -11,6 +11,16 @@
 //! ```
 //! A run processes one image on one thread, so masks have the same bytes for any number of threads. The engine's
 //! arithmetic differs between SIMD levels by rounding.
+//!
+//! ```
+//! use gausset_segment::ModelDescription;
+//!
+//! let text = "[output]\nkind = 'semantic'\nmasks = 'scores'\n[classes]\nlist = 'voc21'";
+//! assert_eq!(ModelDescription::parse(text)?.classes.len(), 21);
+//! let error = ModelDescription::parse("[outputs]").unwrap_err();
+//! assert_eq!(error, "description: unknown key `outputs` (did you mean `output`?)");
+//! # Ok::<(), String>(())
+//! ```
 #![forbid(unsafe_code)]
 
 mod classes;

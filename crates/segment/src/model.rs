@@ -39,9 +39,9 @@ pub struct OnnxModel {
     path: PathBuf,
     network: Arc<dyn Network>,
     engine: InferenceEngine,
-    /// Its inputs.
+    /// Its inputs, as the engine reports them.
     pub inputs: Vec<TensorPort>,
-    /// Its outputs.
+    /// Its outputs, as the engine reports them.
     pub outputs: Vec<TensorPort>,
     /// Hash (XXH3, 64 bits) of the model file and its external files.
     pub hash: String,

@@ -33,6 +33,7 @@ pub struct OnnxInfo {
 
 /// Why bytes are not an ONNX model that engines may open.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, thiserror::Error)]
+#[non_exhaustive]
 pub enum OnnxError {
     /// The first bytes are not those of an ONNX model.
     #[error("is not an ONNX model (expected a file that ends with .onnx, as exporters write it)")]

@@ -100,9 +100,9 @@ pub struct PositionPrior {
 pub enum CameraSharing {
     /// Those of one folder.
     PerFolder,
-    /// All images.
+    /// All images share one camera.
     Single,
-    /// COLMAP decides.
+    /// COLMAP decides by size and EXIF data.
     Auto,
 }
 
@@ -132,6 +132,7 @@ pub struct Alignment {
 
 /// Why an alignment failed.
 #[derive(Debug, thiserror::Error)]
+#[non_exhaustive]
 pub enum AlignError {
     /// The COLMAP process failed.
     #[error("COLMAP: {0}")]

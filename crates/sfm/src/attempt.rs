@@ -26,7 +26,7 @@ pub enum Mapper {
 }
 
 impl Mapper {
-    /// All mappers.
+    /// Every mapper, each once.
     pub const ALL: [Self; 3] = [Self::Incremental, Self::Global, Self::Auto];
 
     /// Name in configuration files and on the command line.

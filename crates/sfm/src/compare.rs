@@ -36,11 +36,11 @@ const SEGMENT_FRACTION: f64 = 0.25;
 /// Mean, median and maximum of errors.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Serialize)]
 pub struct ErrorStats {
-    /// Mean.
+    /// Arithmetic mean of the errors.
     pub mean: f64,
     /// Median: of an even number of values the mean of the two in the middle.
     pub median: f64,
-    /// Maximum.
+    /// The largest error.
     pub worst: f64,
 }
 
@@ -134,6 +134,7 @@ pub struct Comparison {
 
 /// Why poses cannot be compared.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, thiserror::Error)]
+#[non_exhaustive]
 pub enum CompareError {
     /// Too few poses in common.
     #[error("{0} in common (expected at least {MIN_POSES})")]
@@ -151,6 +152,19 @@ pub enum CompareError {
 
 /// Compares corresponding poses (`camera_from_world`): (first, reference), in the order of the path. Poses with the
 /// same frame number count as one step of the path.
+///
+/// ```
+/// use gausset_core::Pose;
+/// use gausset_sfm::compare::compare;
+///
+/// let at = |centre: [f64; 3]| Pose { translation: centre.map(|v| -v), ..Pose::IDENTITY };
+/// // The reference is twice as large.
+/// let pairs = [[0.0; 3], [1.0, 0.0, 0.0], [0.0, 1.0, 0.0], [0.0, 0.0, 1.0]];
+/// let pairs = pairs.map(|centre| (at(centre), at(centre.map(|v| 2.0 * v))));
+/// let comparison = compare(&pairs, &[0, 1, 2, 3])?;
+/// assert!((comparison.fit.scale - 2.0).abs() < 1e-9);
+/// # Ok::<(), gausset_sfm::compare::CompareError>(())
+/// ```
 ///
 /// # Errors
 /// Too few poses, equal or mirrored centres, or a number that is not finite.

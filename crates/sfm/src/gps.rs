@@ -21,7 +21,7 @@ pub struct GpsFit {
     pub residual: f64,
     /// Root mean square distance of the positions from their mean, metres.
     pub spread: f64,
-    /// Positions used.
+    /// Number of positions used.
     pub count: usize,
 }
 
@@ -37,6 +37,16 @@ impl GpsFit {
 }
 
 /// Metres east, north and up of `origin`.
+///
+/// ```
+/// use gausset_sfm::gps::{to_geodetic, to_local};
+///
+/// let origin = [48.0, 11.0, 500.0];
+/// // A degree of longitude is 74.6 km at 48 degrees north.
+/// let metres = to_local([48.0, 11.001, 510.0], origin);
+/// assert!((metres[0] - 74.6).abs() < 0.1 && metres[1] == 0.0 && metres[2] == 10.0);
+/// assert!((to_geodetic(metres, origin)[1] - 11.001).abs() < 1e-9);
+/// ```
 #[must_use]
 pub fn to_local(position: Geodetic, origin: Geodetic) -> [f64; 3] {
     // WGS 84: semi-major axis, squared eccentricity.
@@ -70,6 +80,16 @@ pub fn fit_gps(centres: &[[f64; 3]], positions: &[Geodetic]) -> Option<GpsFit> {
 
 /// The similarity `to ≈ s R from + t`: its quality, `R`, `t`. `None` for fewer than three pairs, points that are not
 /// finite, or equal points.
+///
+/// ```
+/// use gausset_sfm::gps::fit_similarity;
+///
+/// let from = [[0.0; 3], [1.0, 0.0, 0.0], [0.0, 1.0, 0.0], [0.0, 0.0, 1.0]];
+/// let to = from.map(|p| [2.0 * p[0] + 5.0, 2.0 * p[1], 2.0 * p[2]]);
+/// let (fit, _, translation) = fit_similarity(&from, &to).unwrap();
+/// assert!((fit.scale - 2.0).abs() < 1e-9 && (translation[0] - 5.0).abs() < 1e-9);
+/// assert!(fit.residual < 1e-9);
+/// ```
 #[must_use]
 pub fn fit_similarity(from: &[[f64; 3]], to: &[[f64; 3]]) -> Option<(GpsFit, Mat3, [f64; 3])> {
     let count = from.len();

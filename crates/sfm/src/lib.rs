@@ -13,6 +13,16 @@
 //! track    a GPS track registered to the camera trajectory: clock offset and similarity
 //! reprojection  reprojection errors of a model, in px and degrees
 //! ```
+//!
+//! ```
+//! use gausset_sfm::gps::fit_gps;
+//!
+//! // Centres of a model in units of 10 m, and their positions: 0.0009 degrees of latitude are 100 m.
+//! let centres = [[0.0; 3], [0.0, 0.0, 10.0], [0.0, -1.0, 20.0]];
+//! let positions = [[0.0, 10.0, 50.0], [0.0009, 10.0, 50.0], [0.0018, 10.0, 60.0]];
+//! let fit = fit_gps(&centres, &positions).unwrap();
+//! assert!(fit.is_significant() && (fit.scale - 10.0).abs() < 0.1);
+//! ```
 #![forbid(unsafe_code)]
 
 pub mod align;

@@ -17,7 +17,7 @@ pub struct ReprojectionErrors {
     pub observations: usize,
     /// Observations whose point the camera cannot see: behind it, or beyond the valid range of its distortion.
     pub unseen: usize,
-    /// Distances, px.
+    /// Distances in the image, px.
     pub px: ErrorStats,
     /// Angles between the ray of the pixel and the direction of the point, degrees.
     pub degrees: ErrorStats,

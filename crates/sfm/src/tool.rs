@@ -40,6 +40,7 @@ pub enum AlignmentTool {
 
 /// Why no COLMAP can be used.
 #[derive(Clone, Debug, PartialEq, Eq, thiserror::Error)]
+#[non_exhaustive]
 pub enum ToolError {
     /// Neither pycolmap nor the executable was found.
     #[error(

@@ -7,6 +7,19 @@
 //! Constants: `docs/internals/stereo.md`; measurements: `research/stereo-notes.md`. Pixel coordinates follow
 //! [`Camera`]; depths are along the optical axis, in scene units. Results are bit-identical for any number of threads
 //! and any SIMD level.
+//!
+//! ```
+//! use gausset_core::{Camera, Pose};
+//! use gausset_stereo::{StereoView, largest_side, memory_needed};
+//!
+//! let camera = Camera::new(640, 480, 500.0, 500.0, 320.0, 240.0)?;
+//! let views = [StereoView { camera, pose: Pose::IDENTITY }; 10];
+//! // Depth maps become smaller until they fit into the memory.
+//! let needed = memory_needed(&views, 400);
+//! assert_eq!(largest_side(&views, 400, needed), Some(400));
+//! assert!(largest_side(&views, 400, needed - 1).is_some_and(|side| side < 400));
+//! # Ok::<(), gausset_core::camera::CameraError>(())
+//! ```
 #![forbid(unsafe_code)]
 
 mod consistency;
@@ -36,14 +49,14 @@ pub use reliability::Reliability;
 pub struct StereoView {
     /// Intrinsics of the image.
     pub camera: Camera,
-    /// `camera_from_world`.
+    /// Pose of the view, `camera_from_world`.
     pub pose: Pose,
 }
 
 /// A cube in world coordinates: the region to search if there are no points.
 #[derive(Clone, Copy, Debug, PartialEq)]
 pub struct SearchCube {
-    /// Centre.
+    /// Centre in world space, scene units.
     pub centre: [f64; 3],
     /// Half of its side, in scene units.
     pub half_side: f64,
@@ -52,7 +65,7 @@ pub struct SearchCube {
 /// Input of stereo.
 #[derive(Clone, Copy, Debug)]
 pub struct StereoScene<'a> {
-    /// All views.
+    /// All views; the maps are in the same order.
     pub views: &'a [StereoView],
     /// World positions of the sparse points; may be empty.
     pub points: &'a [[f64; 3]],

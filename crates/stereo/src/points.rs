@@ -37,7 +37,7 @@ pub struct PointOptions {
 /// A point on a surface.
 #[derive(Clone, Copy, Debug, PartialEq)]
 pub struct DensePoint {
-    /// World position.
+    /// Position in world space, scene units.
     pub position: [f64; 3],
     /// Colour of its pixel.
     pub colour: [u8; 3],

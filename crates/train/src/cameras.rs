@@ -30,7 +30,7 @@ pub struct NamedCamera {
     /// Name for the files of its render, without extension: a path that stays inside the output folder, unique per
     /// camera.
     pub name: PathBuf,
-    /// Intrinsics.
+    /// Intrinsics and image size of the render.
     pub camera: Camera,
     /// `camera_from_world`, in the axes of the saved splats.
     pub pose: Pose,
@@ -38,11 +38,12 @@ pub struct NamedCamera {
 
 /// Why a camera path is invalid.
 #[derive(Debug, thiserror::Error)]
+#[non_exhaustive]
 pub enum CameraPathError {
     /// The file could not be read.
     #[error("{}: read: {}", path.display(), gausset_io::atomic::plain_reason(source))]
     Io {
-        /// The file.
+        /// The file that could not be read.
         path: PathBuf,
         /// Error of the operating system.
         source: std::io::Error,
@@ -50,7 +51,7 @@ pub enum CameraPathError {
     /// The file does not contain valid cameras.
     #[error("{}: {place}: {what}", path.display())]
     Malformed {
-        /// The file.
+        /// The file with the invalid cameras.
         path: PathBuf,
         /// Line or field.
         place: String,

@@ -27,7 +27,7 @@ pub enum Event {
     Progress(RunProgress),
     /// The set of splats has changed since the last such event.
     Density {
-        /// Finished steps.
+        /// Finished steps of the run.
         step: u64,
         /// Current number of splats.
         splats: u64,
@@ -42,14 +42,14 @@ pub enum Event {
     Warning(RunWarning),
     /// Held-out views were rendered and scored.
     Evaluated {
-        /// Finished steps.
+        /// Finished steps at the evaluation.
         step: u64,
-        /// The scores.
+        /// Scores of all views, and their means.
         report: EvalReport,
     },
     /// A checkpoint was written to disk.
     Checkpointed {
-        /// Finished steps.
+        /// Finished steps that it contains.
         step: u64,
         /// Size of the file in bytes.
         bytes: u64,
@@ -58,9 +58,9 @@ pub enum Event {
     },
     /// `splats.ply` was written to disk.
     Exported {
-        /// Finished steps.
+        /// Finished steps after which it was written.
         step: u64,
-        /// The file.
+        /// The file, `RUN/splats.ply`.
         path: PathBuf,
         /// Number of splats in it.
         splats: u64,
@@ -73,7 +73,7 @@ pub enum Event {
     Picture {
         /// Id of the request.
         id: u64,
-        /// Finished steps.
+        /// Finished steps when it was rendered.
         step: u64,
         /// The render; omitted from JSON.
         #[serde(skip)]
@@ -83,19 +83,19 @@ pub enum Event {
     NoPicture {
         /// Id of the request.
         id: u64,
-        /// Finished steps.
+        /// Finished steps at the time of the attempt.
         step: u64,
         /// The reason, as one line.
         reason: String,
     },
     /// The run is paused until it is asked to resume.
     Paused {
-        /// Finished steps.
+        /// Finished steps; none follow until it resumes.
         step: u64,
     },
     /// The run has resumed after a pause.
     Resumed {
-        /// Finished steps.
+        /// Finished steps: the same as at the pause.
         step: u64,
     },
     /// All steps are done and all files are written.
@@ -107,6 +107,14 @@ impl Event {
     pub const SCHEMA: u32 = 1;
 
     /// The event as one line of JSON, `{"schema":1,"event":"progress",…}`.
+    ///
+    /// ```
+    /// use gausset_train::Event;
+    ///
+    /// let event = Event::Checkpointed { step: 7000, bytes: 1_000, seconds: 0.5 };
+    /// let line = r#"{"schema":1,"event":"checkpointed","step":7000,"bytes":1000,"seconds":0.5}"#;
+    /// assert_eq!(event.to_json(), line);
+    /// ```
     #[must_use]
     pub fn to_json(&self) -> String {
         #[derive(Serialize)]
@@ -163,7 +171,7 @@ pub struct RunStart {
 /// Progress of a run.
 #[derive(Clone, Copy, Debug, PartialEq, Serialize)]
 pub struct RunProgress {
-    /// Finished steps.
+    /// Finished steps of the run, at most `steps`.
     pub step: u64,
     /// Steps of the whole run.
     pub steps: u64,
@@ -186,9 +194,9 @@ pub struct RunProgress {
 /// The summary of a run: `{"kind":"run", …}`, a stable contract for scripts.
 #[derive(Clone, Debug, PartialEq, Serialize, Deserialize)]
 pub struct RunSummary {
-    /// Always `run`.
+    /// Kind of the JSON object: always `run`.
     pub kind: String,
-    /// Finished steps.
+    /// Finished steps of the run.
     pub steps: u64,
     /// Number of splats.
     pub splats: u64,

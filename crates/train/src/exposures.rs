@@ -37,7 +37,7 @@ pub struct LearntGains {
 #[derive(Clone, Debug, PartialEq, Eq, thiserror::Error)]
 #[error("{}: {what} (expected the gains of a run); remove it to evaluate without", path.display())]
 pub struct GainsError {
-    /// `RUN/gains.json`.
+    /// The file, `RUN/gains.json`.
     path: PathBuf,
     /// What is wrong with it.
     what: String,

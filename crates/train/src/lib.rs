@@ -9,6 +9,18 @@
 //!                                                               ▼
 //!                                                      progress bar · viewer · report
 //! ```
+//!
+//! ```
+//! use gausset_train::{TrainConfig, TrainOptions};
+//!
+//! let file = TrainOptions::from_toml("steps = 3000\nmax-splats = 50000", "my.toml".as_ref())?;
+//! let given = TrainOptions { data: Some("scene".into()), steps: Some(7000), ..TrainOptions::default() };
+//! // Given options win over those of the file, and defaults fill in the rest.
+//! let config = TrainConfig::resolve(&given, Some(&file))?;
+//! assert_eq!(config.recipe.steps, 7000);
+//! assert_eq!(config.to_options().max_splats, Some(50_000));
+//! # Ok::<(), Box<dyn std::error::Error>>(())
+//! ```
 #![forbid(unsafe_code)]
 
 pub mod agreement;

@@ -148,7 +148,7 @@ words! {
         /// If the points of the dataset provide the evidence.
         #[default]
         Auto = "auto",
-        /// No.
+        /// Such space is not kept empty.
         Off = "off",
     }
 }
@@ -160,9 +160,9 @@ words! {
         /// When training starts from random splats.
         #[default]
         Auto = "auto",
-        /// Yes.
+        /// Each step has a colour of its own.
         Always = "always",
-        /// No.
+        /// All steps have the same colour.
         Never = "never",
     }
 }
@@ -202,9 +202,9 @@ words! {
         /// If the tracks show that the exposure of the images differs.
         #[default]
         Auto = "auto",
-        /// Always.
+        /// Whether or not the exposure differs.
         On = "on",
-        /// Never.
+        /// Gains are not fitted.
         Off = "off",
     }
 }
@@ -228,17 +228,17 @@ words! {
         /// The mean up direction of the training cameras.
         #[default]
         Auto = "auto",
-        /// +x.
+        /// The x axis is up.
         X = "x",
-        /// +y.
+        /// The y axis is up.
         Y = "y",
-        /// +z.
+        /// The z axis is up.
         Z = "z",
-        /// -x.
+        /// The x axis is down.
         MinusX = "-x",
-        /// -y.
+        /// The y axis is down.
         MinusY = "-y",
-        /// -z.
+        /// The z axis is down.
         MinusZ = "-z",
         /// Save the scene in the axes of the dataset.
         None = "none",
@@ -250,12 +250,12 @@ words! {
     Split {
         /// Views that the splats are trained on.
         Train = "train",
-        /// Held-out views.
+        /// The held-out views, which are not trained on.
         Test = "test",
     }
 }
 
-/// Background colour.
+/// The colour behind the splats.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Serialize, Deserialize)]
 #[serde(try_from = "String", into = "String")]
 pub enum Background {
@@ -305,13 +305,21 @@ impl fmt::Display for Background {
 string_in_files!(Background);
 
 /// An amount of memory: `512MiB`, `4GiB`, `1500000000`, or `auto`.
+///
+/// ```
+/// use gausset_train::MemoryLimit;
+///
+/// assert_eq!("1.5GiB".parse(), Ok(MemoryLimit::Bytes(3 << 29)));
+/// assert_eq!(MemoryLimit::Bytes(4 << 30).to_string(), "4GiB");
+/// assert!("lots".parse::<MemoryLimit>().is_err());
+/// ```
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq, Serialize, Deserialize)]
 #[serde(try_from = "String", into = "String")]
 pub enum MemoryLimit {
     /// Half of the machine's memory.
     #[default]
     Auto,
-    /// Bytes.
+    /// A number of bytes.
     Bytes(u64),
 }
 
@@ -378,7 +386,7 @@ string_in_files!(MemoryLimit);
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq, Serialize, Deserialize)]
 #[serde(try_from = "String", into = "String")]
 pub enum TimeBudget {
-    /// No limit.
+    /// The run may take any time.
     #[default]
     None,
     /// Milliseconds from the start of the program to the finished result.

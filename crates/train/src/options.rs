@@ -26,11 +26,12 @@ const RANDOM_START_NOTE: &str = " random splats in ";
 
 /// Why a config file is invalid.
 #[derive(Debug, thiserror::Error)]
+#[non_exhaustive]
 pub enum OptionsError {
     /// The file could not be read.
     #[error("{}: read: {}", path.display(), gausset_io::atomic::plain_reason(source))]
     Io {
-        /// The file.
+        /// The file that could not be read.
         path: PathBuf,
         /// Error of the operating system.
         source: std::io::Error,
@@ -38,7 +39,7 @@ pub enum OptionsError {
     /// The file is not TOML.
     #[error("{}: line {line}: {what} (expected TOML: `key = value` lines)", path.display())]
     Syntax {
-        /// The file.
+        /// The file with the syntax error.
         path: PathBuf,
         /// Line, from 1.
         line: usize,
@@ -48,9 +49,9 @@ pub enum OptionsError {
     /// A key that is not an option.
     #[error("{}: {key}: no such option{}", path.display(), nearest.as_ref().map(|n| format!("; did you mean `{n}`?")).unwrap_or_default())]
     UnknownKey {
-        /// The file.
+        /// The file with the key.
         path: PathBuf,
-        /// The key.
+        /// The key, which names no option.
         key: String,
         /// The option with the most similar name, if any is similar enough.
         nearest: Option<String>,
@@ -58,9 +59,9 @@ pub enum OptionsError {
     /// A value of the wrong type or form.
     #[error("{}: {key}: {what}", path.display())]
     Value {
-        /// The file.
+        /// The file with the value.
         path: PathBuf,
-        /// The key.
+        /// The key of the option.
         key: String,
         /// What is wrong.
         what: String,
@@ -69,6 +70,13 @@ pub enum OptionsError {
 
 impl TrainOptions {
     /// The option with the most similar name to `key`, if it is similar enough to be meant.
+    ///
+    /// ```
+    /// use gausset_train::TrainOptions;
+    ///
+    /// assert_eq!(TrainOptions::nearest_key("max-splat").as_deref(), Some("max-splats"));
+    /// assert_eq!(TrainOptions::nearest_key("colour-of-the-cat"), None);
+    /// ```
     #[must_use]
     pub fn nearest_key(key: &str) -> Option<String> {
         // Keys of malicious files can be as long as the file; option names are short.
@@ -103,6 +111,16 @@ impl TrainOptions {
     }
 
     /// All options in the text of a config file; a table `[run]` is skipped. `path` is used in messages.
+    ///
+    /// ```
+    /// use gausset_train::{Strategy, TrainOptions};
+    ///
+    /// let options = TrainOptions::from_toml("strategy = 'classic'\nsteps = 500", "my.toml".as_ref())?;
+    /// assert_eq!((options.strategy, options.steps, options.seed), (Some(Strategy::Classic), Some(500), None));
+    /// let error = TrainOptions::from_toml("step = 500", "my.toml".as_ref()).unwrap_err();
+    /// assert_eq!(error.to_string(), "my.toml: step: no such option; did you mean `steps`?");
+    /// # Ok::<(), gausset_train::OptionsError>(())
+    /// ```
     ///
     /// # Errors
     /// As [`Self::read`].

@@ -193,6 +193,14 @@ impl Circle {
 }
 
 /// The pose of a camera at `position` that looks at `target`, with `up` upwards in its image.
+///
+/// ```
+/// use gausset_train::orbit::look_at;
+///
+/// let pose = look_at([0.0, 0.0, -4.0], [0.0; 3], [0.0, -1.0, 0.0]);
+/// assert_eq!(pose.centre(), [0.0, 0.0, -4.0]);
+/// assert_eq!(pose.apply([0.0; 3]), [0.0, 0.0, 4.0]);
+/// ```
 #[must_use]
 pub fn look_at(position: [f64; 3], target: [f64; 3], up: [f64; 3]) -> Pose {
     let forward = unit(subtract(target, position)).unwrap_or([0.0, 0.0, 1.0]);

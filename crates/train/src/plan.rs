@@ -22,6 +22,15 @@ const MAX_DECISIONS: usize = 100_000;
 const MAX_STEPS: u64 = 1_000_000_000;
 
 /// The decisions of a run about its last step.
+///
+/// ```
+/// use gausset_train::StepPlan;
+///
+/// // A time budget ends the run after 500 steps: each is then two steps of the schedules.
+/// let mut plan = StepPlan::identity(1000);
+/// plan.decide(0, 500);
+/// assert_eq!([plan.scheduled(0), plan.scheduled(250), plan.scheduled(500)], [0, 500, 1000]);
+/// ```
 #[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize)]
 #[serde(try_from = "String", into = "String")]
 pub struct StepPlan {

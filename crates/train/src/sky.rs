@@ -50,6 +50,13 @@ pub fn append(splats: &mut Splats, sky: &[f32], cameras: &[Pose], extent: f64) {
 }
 
 /// `max(0, 0.5 + Σ_k c_k Y_k(d))` per channel for a unit direction, with the coefficients up to degree 2.
+///
+/// ```
+/// use gausset_core::engine::SKY_VALUES;
+///
+/// // Without coefficients, the sky is grey in every direction.
+/// assert_eq!(gausset_train::sky::colour(&[0.0; SKY_VALUES], [0.0, 0.0, 1.0]), [0.5; 3]);
+/// ```
 #[must_use]
 pub fn colour(sky: &[f32], direction: [f64; 3]) -> [f64; 3] {
     let basis = basis(direction);

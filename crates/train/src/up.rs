@@ -51,6 +51,16 @@ fn mean_axis(camera_from_world: &[Pose], row: usize) -> Option<[f64; 3]> {
 }
 
 /// The rotation `saved_from_dataset`.
+///
+/// ```
+/// use gausset_core::{Pose, matrix::mul_vec};
+/// use gausset_train::{Up, up};
+///
+/// // In a dataset whose up is +z, +z becomes the up of viewers.
+/// let saved_from_dataset = up::rotation(Up::Z, &[Pose::IDENTITY]);
+/// let found = mul_vec(&saved_from_dataset, [0.0, 0.0, 1.0]);
+/// assert!((0..3).all(|k| (found[k] - up::SAVED_UP[k]).abs() < 1e-12));
+/// ```
 #[must_use]
 pub fn rotation(up: Up, camera_from_world: &[Pose]) -> Mat3 {
     direction(up, camera_from_world).map_or(IDENTITY3, |up| rotation_between(up, SAVED_UP))

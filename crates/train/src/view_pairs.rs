@@ -124,6 +124,15 @@ fn project(camera: &Camera, pose: &Pose, point: [f64; 3]) -> Option<([f64; 2], f
 
 /// Interpolates two poses at the fraction `share` from `a` to `b`: the centre on the line between theirs, moved by
 /// `aside`, and the interpolated rotation.
+///
+/// ```
+/// use gausset_core::Pose;
+/// use gausset_train::view_pairs::interpolate_pose;
+///
+/// let right = Pose { translation: [-1.0, 0.0, 0.0], ..Pose::IDENTITY };
+/// let between = interpolate_pose(&Pose::IDENTITY, &right, 0.5, [0.0; 3]);
+/// assert_eq!(between.centre(), [0.5, 0.0, 0.0]);
+/// ```
 #[must_use]
 pub fn interpolate_pose(a: &Pose, b: &Pose, share: f64, aside: [f64; 3]) -> Pose {
     let (qa, qb) = (a.quaternion(), b.quaternion());

@@ -10,13 +10,23 @@ use serde::{Deserialize, Serialize};
 /// A position in the order of the views.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq, PartialOrd, Ord, Serialize, Deserialize)]
 pub struct Cursor {
-    /// Epoch.
+    /// Epoch, from 0: a pass over all views.
     pub epoch: u64,
     /// Position in its permutation.
     pub position: u64,
 }
 
 /// The order of the training views, with a cursor in it.
+///
+/// ```
+/// use gausset_train::views::{Cursor, ViewOrder};
+///
+/// let order = ViewOrder::new(1, 5, Cursor::default());
+/// // Each view occurs once in the first epoch.
+/// let mut views: Vec<usize> = order.upcoming(5).collect();
+/// views.sort_unstable();
+/// assert_eq!(views, [0, 1, 2, 3, 4]);
+/// ```
 #[derive(Clone, Debug)]
 pub struct ViewOrder {
     seed: u64,

@@ -16,7 +16,7 @@ pub enum RunWarning {
         "step {step}: loss is {loss:.4}, more than {factor} times the median of {median:.4} for {steps} steps; the rates may be too high"
     )]
     LossExplosion {
-        /// Finished steps.
+        /// Finished steps when it was noticed.
         step: u64,
         /// Recent mean loss.
         loss: f64,
@@ -32,7 +32,7 @@ pub enum RunWarning {
         "step {step}: {count} splats have a parameter that is not finite; they are left out of renders and files"
     )]
     DeadSplats {
-        /// Finished steps.
+        /// Finished steps when it was noticed.
         step: u64,
         /// Number of such splats.
         count: u64,
@@ -42,7 +42,7 @@ pub enum RunWarning {
         "step {step}: {count} updates of single splats skipped since the start, because their gradient was not finite"
     )]
     SkippedUpdates {
-        /// Finished steps.
+        /// Finished steps when it was noticed.
         step: u64,
         /// Number of skipped updates since the start.
         count: u64,
@@ -52,7 +52,7 @@ pub enum RunWarning {
         "step {step}: {count} splats exceed one binding of the device, or may do so soon: density control runs on the CPU, and the state is copied back for each update"
     )]
     HostDensityControl {
-        /// Finished steps.
+        /// Finished steps when it was noticed.
         step: u64,
         /// Number of splats.
         count: u64,
@@ -133,7 +133,7 @@ impl Serialize for RunWarning {
 pub struct SkippedImage {
     /// Name as in the dataset.
     pub name: String,
-    /// The reason.
+    /// Why the image was left out.
     pub reason: String,
 }
 

@@ -82,7 +82,7 @@ impl Request {
 pub struct RenderJob {
     /// Number of the page.
     pub page: u64,
-    /// The request.
+    /// What the page requested.
     pub request: Request,
     /// When it was requested.
     pub requested_at: Instant,

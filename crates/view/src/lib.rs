@@ -10,6 +10,15 @@
 //! training. The renderer owns an [`Engine`](gausset_core::engine::Engine) and takes jobs from the hub; the server's
 //! thread encodes the results. [`preview`] is another page on the same server. `docs/reference/security.md` lists what the server
 //! refuses, and why.
+//!
+//! ```
+//! use gausset_core::engine::Rendering;
+//! use gausset_view::colours::alpha_image;
+//!
+//! // What a page shows for the alpha of a render of two pixels.
+//! let rendering = Rendering { width: 2, height: 1, alpha: vec![0.0, 1.0], ..Rendering::default() };
+//! assert_eq!(alpha_image(&rendering).data, [0, 0, 0, 255, 255, 255]);
+//! ```
 #![forbid(unsafe_code)]
 
 mod assets;

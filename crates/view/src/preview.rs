@@ -58,9 +58,9 @@ pub struct PreviewOptions {
     pub equirect: Equirect,
     /// Its mask, if it has one.
     pub mask: Option<Mask>,
-    /// The views.
+    /// Views to show, with their directions.
     pub views: Vec<View>,
-    /// Colour conversion.
+    /// How colours of the footage are converted.
     pub colouring: Colouring,
 }
 

@@ -129,13 +129,13 @@ impl SplatFilter {
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Deserialize, Serialize)]
 #[serde(rename_all = "snake_case")]
 pub enum Command {
-    /// Pause.
+    /// Pause after the current step.
     Pause,
-    /// Resume.
+    /// Continue after a pause.
     Resume,
     /// Write a checkpoint.
     Save,
-    /// Write `splats.ply`.
+    /// Write `splats.ply` with the current splats.
     Export,
     /// Save a checkpoint and end.
     Stop,
@@ -148,7 +148,7 @@ pub enum FrameContent {
     /// Colours, as `gausset render` writes them.
     #[default]
     Color,
-    /// Alpha.
+    /// Alpha as a grey image.
     Alpha,
     /// Expected depth in false colours.
     Depth,
@@ -172,7 +172,7 @@ pub struct ViewRequest {
     pub camera: [f64; 6],
     /// Rows of `camera_from_world`, 3x4, in the axes of the saved splats.
     pub pose: [f64; 12],
-    /// Content.
+    /// What the frame shows.
     pub what: FrameContent,
     /// Whether more requests follow; if so, the frame may be smaller, and comes sooner.
     pub moving: bool,
@@ -188,7 +188,7 @@ pub struct ViewRequest {
     pub sh_degree: Option<u8>,
     /// Near plane, scene units.
     pub near: Option<f64>,
-    /// Background colour.
+    /// Colour behind the splats, 0..1; `None` = that of the scene.
     pub background: Option<[f32; 3]>,
     /// Whether it is a separate image that does not replace the page's view.
     pub aside: bool,
@@ -251,7 +251,7 @@ pub struct FrameHeader {
     pub times: [f32; 3],
     /// See the table above.
     pub range: [f32; 2],
-    /// Finished steps.
+    /// Finished steps of the training when it was rendered.
     pub step: u64,
 }
 

@@ -28,13 +28,13 @@ pub struct SceneDescription {
     pub title: String,
     /// Whether it is being trained.
     pub live: bool,
-    /// Up direction.
+    /// Direction that is up, in the axes of the saved splats.
     pub up: [f64; 3],
     /// Point around which the camera orbits.
     pub centre: [f64; 3],
     /// Typical size of the scene around the centre, scene units.
     pub radius: f64,
-    /// Initial view.
+    /// Camera that a page starts with.
     pub start: SceneCamera,
     /// Cameras of the dataset.
     pub cameras: Vec<SceneCamera>,
@@ -42,7 +42,7 @@ pub struct SceneDescription {
     pub photos: bool,
     /// Number of splats; 0 during training.
     pub splats: usize,
-    /// SH degree.
+    /// SH degree of the splats, 0..=3.
     pub sh_degree: u8,
     /// Colour behind the splats.
     pub background: [f32; 3],
@@ -92,7 +92,7 @@ pub struct Photos {
 }
 
 impl Photos {
-    /// Their thumbnails.
+    /// Thumbnails of these photographs, shared with the server.
     #[must_use]
     pub fn thumbs(&self) -> Arc<Thumbnails> {
         Arc::clone(&self.thumbs)

@@ -52,7 +52,7 @@ pub struct ServerOptions {
     pub port: Option<u16>,
     /// Host names that are accepted in addition to addresses and `localhost`.
     pub host_names: Vec<String>,
-    /// Time limits.
+    /// How long connections may wait and send.
     pub time_limits: TimeLimits,
 }
 

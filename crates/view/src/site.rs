@@ -12,8 +12,8 @@ pub trait Site: Send + Sync {
 /// Answer to a request.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct SiteAnswer {
-    /// Media type.
+    /// Media type of the body, such as `text/html`.
     pub media_type: &'static str,
-    /// Content.
+    /// The bytes that follow the head.
     pub body: Vec<u8>,
 }

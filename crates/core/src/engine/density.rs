@@ -30,7 +30,7 @@ pub enum DensityRule {
 pub struct FreeSpaceView {
     /// Intrinsics; the image size determines the resolution of the test.
     pub camera: Camera,
-    /// `camera_from_world`.
+    /// `camera_from_world` of the real or virtual camera.
     pub pose: Pose,
     /// World positions of the points.
     pub points: Vec<[f32; 3]>,

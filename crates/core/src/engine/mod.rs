@@ -36,6 +36,7 @@ use crate::{Camera, Pose, Splats};
 
 /// Why a call of an engine failed.
 #[derive(Clone, Debug, PartialEq, thiserror::Error)]
+#[non_exhaustive]
 pub enum EngineError {
     /// The loss of a step was NaN or infinite; parameters are as before the step.
     #[error(
@@ -46,7 +47,7 @@ pub enum EngineError {
         step: u64,
         /// Name of its view.
         view: String,
-        /// Value found.
+        /// Loss found: NaN or infinite.
         loss: f64,
     },
     /// Inputs that are inconsistent or not supported.
@@ -60,7 +61,7 @@ pub enum EngineError {
     OutOfMemory {
         /// What was to be allocated.
         what: String,
-        /// Bytes needed.
+        /// Bytes that `what` would need.
         needed: u64,
         /// Bytes allowed; 0 = the device had no memory left, below any limit.
         limit: u64,

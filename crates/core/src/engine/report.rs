@@ -7,7 +7,7 @@ use serde::Serialize;
 /// Sums and counts restart after each report; fields that describe the last step or the current splats do not.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Serialize)]
 pub struct StepReport {
-    /// Steps executed.
+    /// Number of steps executed.
     pub steps: u64,
     /// Sum of their losses (image loss only, without regularisation).
     pub loss_sum: f64,
@@ -29,11 +29,11 @@ pub struct StepReport {
     pub skipped_updates: u64,
     /// Current number of splats that are dead because a parameter is not finite.
     pub dead_splats: u64,
-    /// Splats cloned.
+    /// Splats to which a copy was added ([`DensityRule::Classic`](super::DensityRule::Classic)).
     pub cloned: u64,
     /// Splats split in two.
     pub split: u64,
-    /// Splats removed.
+    /// Splats removed by pruning, or because a parameter was not finite.
     pub pruned: u64,
     /// Dead splats moved to living ones.
     pub relocated: u64,

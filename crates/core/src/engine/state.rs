@@ -24,7 +24,7 @@ pub enum CorrectionKind {
 }
 
 impl CorrectionKind {
-    /// All groups.
+    /// All kinds; a state has at most one group of each.
     pub const ALL: [Self; 4] = [Self::Gain, Self::Vignetting, Self::Pose, Self::Sky];
 
     /// Stable name, used in files and messages.
@@ -70,9 +70,9 @@ impl std::fmt::Display for CorrectionKind {
 /// Adam moments of a [`Splats`], in arrays of the same shapes.
 #[derive(Clone, Debug, Default, PartialEq)]
 pub struct AdamMoments {
-    /// First moments.
+    /// First moments: decaying means of the gradients.
     pub m: Splats,
-    /// Second moments.
+    /// Second moments: decaying means of the squared gradients.
     pub v: Splats,
 }
 
@@ -91,15 +91,22 @@ pub struct DensityStatistics {
 }
 
 /// A group of corrections with its Adam moments: `rows × width` values each.
+///
+/// ```
+/// use gausset_core::engine::{CorrectionGroup, CorrectionKind};
+///
+/// let poses = CorrectionGroup::new(CorrectionKind::Pose, 3);
+/// assert_eq!((poses.values.len(), poses.row_range(2)), (18, 12..18));
+/// ```
 #[derive(Clone, Debug, PartialEq)]
 pub struct CorrectionGroup {
     /// What the rows correct; determines their width.
     pub group: CorrectionKind,
-    /// Current values.
+    /// Current values, row by row.
     pub values: Vec<f32>,
-    /// First moments.
+    /// First moments, in the order of `values`.
     pub m: Vec<f32>,
-    /// Second moments.
+    /// Second moments, in the order of `values`.
     pub v: Vec<f32>,
     /// Number of updates of each row.
     pub update_counts: Vec<u32>,
@@ -134,11 +141,20 @@ impl CorrectionGroup {
 }
 
 /// The whole state of a device, as saved in a checkpoint.
+///
+/// ```
+/// use gausset_core::{Splats, engine::TrainState};
+///
+/// let state = TrainState::new(Splats::zeros(3, 100), Vec::new());
+/// assert_eq!((state.ids[99], state.next_id), (99, 100));
+/// // 59 parameters of 4 bytes, each with two moments, and 20 bytes more.
+/// assert_eq!(TrainState::bytes_per_splat(3), 59 * 12 + 20);
+/// ```
 #[derive(Clone, Debug, Default, PartialEq)]
 pub struct TrainState {
     /// Parameters, in the engine's order.
     pub splats: Splats,
-    /// Adam moments.
+    /// Adam moments of `splats`.
     pub moments: AdamMoments,
     /// Number of updates of each splat ([`AdamMode::Sparse`](super::AdamMode::Sparse)).
     pub update_counts: Vec<u32>,
@@ -148,7 +164,7 @@ pub struct TrainState {
     pub ids: Vec<u32>,
     /// Id of the next new splat.
     pub next_id: u32,
-    /// Density statistics.
+    /// Density statistics since they were last cleared.
     pub statistics: DensityStatistics,
     /// Corrections, one group per kind.
     pub corrections: Vec<CorrectionGroup>,

@@ -38,11 +38,11 @@ pub struct TrainView {
 pub struct LearningRates {
     /// Means, scene units.
     pub means: f32,
-    /// Log scales.
+    /// Log scales: relative changes of the scales.
     pub log_scales: f32,
     /// Quaternions, before normalisation.
     pub quats: f32,
-    /// Opacity logits.
+    /// Opacity logits, without unit.
     pub opacity_logits: f32,
     /// SH coefficient 0.
     pub sh_dc: f32,
@@ -107,7 +107,7 @@ pub struct StepParams {
     pub dropout: f32,
     /// Weight of D-SSIM in the loss.
     pub dssim_weight: f32,
-    /// Learning rates.
+    /// Learning rates of the splats' parameters.
     pub rates: LearningRates,
     /// Which splats are updated.
     pub adam: AdamMode,

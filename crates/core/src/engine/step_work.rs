@@ -9,7 +9,7 @@ pub struct StepWork {
     pub splats: f64,
     /// SH degree that is rendered and trained.
     pub sh_degree: u8,
-    /// Visible splats.
+    /// Visible splats: those that `project` keeps.
     pub visible: f64,
     /// Pixels of the image.
     pub pixels: f64,
@@ -82,7 +82,7 @@ pub struct DevicePeakRates {
 /// Lower bounds for one stage.
 #[derive(Clone, Copy, Debug, PartialEq)]
 pub struct StageLowerBound {
-    /// The stage.
+    /// The stage that the bounds are for.
     pub stage: Stage,
     /// Bytes that it has to read and write.
     pub bytes: f64,

@@ -82,6 +82,21 @@ impl<T: Real> SortedPoints<T> {
 }
 
 /// A field prepared for accelerated evaluation.
+///
+/// ```
+/// use gausset_field::{AcceleratedEvaluator, Compute, Cutoff, SortedPoints};
+/// use gausset_field::{CovarianceKind, GaussianField, WeightMode};
+///
+/// let (means, chol) = (vec![[0.0f64; 3]], vec![[0.0; 6]]);
+/// let field = GaussianField::new(means, chol, vec![1.0], WeightMode::Raw, CovarianceKind::Full)?;
+/// let compute = Compute::best();
+/// // The second point is a thousand standard deviations away.
+/// let points = SortedPoints::new(&[[0.0, 0.0, 0.0], [1000.0, 0.0, 0.0]])?;
+/// let (values, report) = AcceleratedEvaluator::new(&compute, &field)?.values(&points, Cutoff::Absolute(1e-6))?;
+/// assert!((values[0] - 1.0).abs() < 1e-6 && values[1].abs() < 1e-6);
+/// assert!(report.bound.is_some_and(|bound| bound <= 1e-6));
+/// # Ok::<(), gausset_field::FieldError>(())
+/// ```
 #[derive(Debug)]
 pub struct AcceleratedEvaluator<'a, T: Real> {
     compute: &'a Compute,

@@ -18,7 +18,7 @@ const SAMPLE_BYTES: u64 = 90;
 pub struct Samples {
     /// Positions, user units.
     pub points: Vec<[f64; 3]>,
-    /// Values.
+    /// Values, one per point.
     pub values: Vec<f64>,
     /// The grid of the points, x fastest, if there is one; every grid point is then a sample.
     pub grid: Option<Grid>,

@@ -4,15 +4,16 @@ use crate::error::FieldError;
 
 /// Why a fit was refused or failed.
 #[derive(Debug, thiserror::Error)]
+#[non_exhaustive]
 pub enum FitError {
     /// An option is out of range.
     #[error("⟨{option}⟩: unusable value (expected {expected}, found {})", gausset_io::text::format_number(*found))]
     Option {
         /// Name of the option.
         option: &'static str,
-        /// Accepted values.
+        /// Accepted values, as text.
         expected: &'static str,
-        /// The value.
+        /// The value that was given.
         found: f64,
     },
     /// The numbers of points and values differ.
@@ -40,9 +41,9 @@ pub enum FitError {
     Sample {
         /// Index of the sample.
         index: usize,
-        /// Its position.
+        /// Its position, user units.
         point: [f64; 3],
-        /// Its value.
+        /// Its value, as given.
         value: f64,
     },
     /// All samples are held out.
@@ -54,7 +55,7 @@ pub enum FitError {
     /// The loss is not finite.
     #[error("step {step}: loss is not finite; report this with the data, or try another ⟨seed⟩")]
     Loss {
-        /// Step number.
+        /// Number of the step that failed.
         step: u64,
     },
     /// The field of a state is invalid.
@@ -63,13 +64,13 @@ pub enum FitError {
     /// A state cannot be read.
     #[error("checkpoint: damaged: {problem}; start without ⟨resume⟩")]
     State {
-        /// The problem.
+        /// What is wrong with the state.
         problem: String,
     },
     /// A state belongs to other samples or options.
     #[error("checkpoint: {what} differs (expected {expected}, found {found}); start without ⟨resume⟩")]
     OtherFit {
-        /// What differs.
+        /// What differs: samples or an option.
         what: &'static str,
         /// Value in the options.
         expected: String,

@@ -16,7 +16,7 @@ pub enum FitSolver {
 }
 
 impl FitSolver {
-    /// All solvers.
+    /// All solvers; the first is the default.
     pub const ALL: [Self; 3] = [Self::Auto, Self::Adam, Self::Lm];
 
     /// Name in settings.

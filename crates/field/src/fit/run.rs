@@ -83,7 +83,7 @@ pub struct FieldFit<'a> {
 /// Progress of a fit.
 #[derive(Clone, Copy, Debug, PartialEq)]
 pub struct FitProgress {
-    /// Steps done.
+    /// Steps done so far, 0..=`steps`.
     pub step: u64,
     /// Total number of steps.
     pub steps: u64,
@@ -306,7 +306,7 @@ impl<'a> FieldFit<'a> {
                 .is_some_and(|lm| lm.is_done && lm.failed_exchanges >= lm.field.len().min(MAX_EXCHANGES))
     }
 
-    /// Current progress.
+    /// Progress after the last step.
     #[must_use]
     pub fn progress(&self) -> FitProgress {
         FitProgress {

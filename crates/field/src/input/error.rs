@@ -9,11 +9,12 @@ use crate::error::ContentError;
 
 /// Why a file cannot be used.
 #[derive(Debug, thiserror::Error)]
+#[non_exhaustive]
 pub enum InputError {
     /// The file cannot be read.
     #[error("{}: read: {}", path.display(), gausset_io::atomic::plain_reason(source))]
     Io {
-        /// The file.
+        /// The file that could not be read.
         path: PathBuf,
         /// Error of the operating system.
         source: io::Error,
@@ -21,9 +22,9 @@ pub enum InputError {
     /// The contents are invalid.
     #[error("{}: {what}", path.display())]
     Content {
-        /// The file.
+        /// The file with the invalid contents.
         path: PathBuf,
-        /// The problem.
+        /// What is wrong, with its place.
         what: Box<DecodeError>,
     },
 }
@@ -38,6 +39,7 @@ impl InputError {
 
 /// Why bytes cannot be decoded.
 #[derive(Debug, thiserror::Error)]
+#[non_exhaustive]
 pub enum DecodeError {
     /// The contents are invalid.
     #[error(transparent)]

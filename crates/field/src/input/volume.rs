@@ -5,7 +5,7 @@ use crate::fit::{Grid, Samples};
 /// An affine map of ℝ³: three rows of a 4x4 matrix.
 pub type Affine = [[f64; 4]; 3];
 
-/// The identity.
+/// The map that keeps every point.
 pub const IDENTITY: Affine = [[1.0, 0.0, 0.0, 0.0], [0.0, 1.0, 0.0, 0.0], [0.0, 0.0, 1.0, 0.0]];
 
 /// A dense volume, x fastest.
@@ -65,9 +65,9 @@ pub(crate) fn scaling(s: [f64; 3]) -> Affine {
 /// Contents of a file.
 #[derive(Clone, Debug)]
 pub enum Input {
-    /// A volume.
+    /// Values on a grid.
     Volume(Volume),
-    /// Scattered samples.
+    /// Samples at any points.
     Samples(Samples),
 }
 

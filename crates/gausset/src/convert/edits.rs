@@ -54,7 +54,7 @@ impl Default for SplatEdits {
 pub struct RemovedCounts {
     /// Too far from the middle of the scene.
     pub far: usize,
-    /// Too transparent.
+    /// Splats below the opacity limit.
     pub faint: usize,
     /// Outside the regions to keep.
     pub outside: usize,

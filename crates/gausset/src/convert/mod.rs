@@ -45,7 +45,7 @@ const SH_BITS: [[u8; 2]; 6] = [[4, 3], [5, 4], [6, 5], [7, 6], [8, 7], [8, 8]];
 pub struct ConvertOptions {
     /// A splat file or the folder of a finished run.
     pub input: PathBuf,
-    /// Output file.
+    /// Splat file to write.
     pub output: PathBuf,
     /// Output format; `None` = according to the file extension.
     pub format: Option<Format>,
@@ -105,6 +105,15 @@ pub struct ConversionResult {
 }
 
 /// The output format for a file extension.
+///
+/// ```
+/// use gausset::convert::format_of;
+/// use gausset_io::splat::Format;
+///
+/// assert_eq!(format_of("scene.spz".as_ref(), ""), Ok(Format::Spz));
+/// // Read only.
+/// assert_eq!(format_of("scene.ksplat".as_ref(), "").unwrap_err().code, "usage");
+/// ```
 ///
 /// # Errors
 /// An unknown extension (`hint` is appended to that message), or a format that can only be read.

@@ -21,7 +21,7 @@ use crate::{Failure, Host};
 pub enum InputKind {
     /// Full-sphere images, or parts of an equirectangular panorama.
     Panoramas,
-    /// Ordinary photographs.
+    /// Photographs that are no part of a panorama.
     Photographs,
     /// Views of panoramas, created by a split.
     Views,

@@ -36,14 +36,14 @@ pub enum OutputModes {
     Masks,
     /// Cut-outs: images with alpha.
     Cutouts,
-    /// Both.
+    /// Masks and cut-outs.
     Both,
 }
 
 /// Lossless file format of cut-outs.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
 pub enum CutoutFormat {
-    /// PNG.
+    /// PNG, which every program reads.
     #[default]
     Png,
     /// WebP: smaller, slower to write.

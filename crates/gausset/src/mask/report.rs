@@ -81,7 +81,7 @@ pub struct MaskResult {
     pub times: StageTimes,
     /// The slowest stage, which limits the speed.
     pub limit: &'static str,
-    /// Skipped frames.
+    /// Frames that were left out, each with the reason.
     pub skipped: Vec<Skipped>,
     /// Whether this is a dry run, which writes nothing.
     pub is_dry_run: bool,

@@ -37,7 +37,7 @@ pub struct PanoAlignment {
     /// Errors against reference poses, if given.
     #[serde(skip_serializing_if = "Option::is_none")]
     pub reference: Option<PoseComparison>,
-    /// Model folder.
+    /// Folder of the COLMAP model.
     #[serde(skip)]
     pub model: PathBuf,
 }

@@ -22,7 +22,7 @@ use crate::{CountedItem, Event, Failure, Host, device};
 pub enum CircleRadius {
     /// Percent of half the shorter side of one lens' part of the frame.
     Percent(f64),
-    /// Pixels.
+    /// In pixels of the frame.
     Pixels(f64),
 }
 

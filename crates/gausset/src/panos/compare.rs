@@ -18,7 +18,7 @@ use crate::Failure;
 pub struct PoseSource {
     /// Path that was read.
     pub path: PathBuf,
-    /// Format name.
+    /// Name of the file format.
     pub form: &'static str,
     /// Number of images with a pose.
     pub poses: usize,

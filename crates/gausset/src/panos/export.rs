@@ -48,7 +48,7 @@ pub enum ExportFormat {
 }
 
 impl ExportFormat {
-    /// All formats.
+    /// Every format, each once.
     pub const ALL: [Self; 9] = [
         Self::Colmap,
         Self::Transforms,
@@ -61,7 +61,7 @@ impl ExportFormat {
         Self::Gpx,
     ];
 
-    /// Stable name.
+    /// Stable name, for options and JSON.
     #[must_use]
     pub const fn name(self) -> &'static str {
         match self {
@@ -96,13 +96,13 @@ impl ExportFormat {
 /// Options of [`export()`].
 #[derive(Clone, Debug)]
 pub struct ExportOptions {
-    /// Alignment folder.
+    /// Folder of the alignment.
     pub folder: PathBuf,
     /// Folder of another split of the same frames, whose views are exported instead.
     pub views_of: Option<PathBuf>,
     /// Folder of the source panoramas, to read their size.
     pub sources: Option<PathBuf>,
-    /// Output format.
+    /// Format to write.
     pub form: ExportFormat,
     /// Whether a COLMAP model is written as text.
     pub is_text: bool,
@@ -123,7 +123,7 @@ pub struct ExportOptions {
 pub struct ExportResult {
     /// Version of this layout.
     pub schema: u32,
-    /// Output format.
+    /// Format that was written.
     pub format: ExportFormat,
     /// The output file, or the folder if there are several.
     pub path: PathBuf,

@@ -33,7 +33,7 @@ pub enum FootageKind {
 /// Options of [`frames()`].
 #[derive(Clone, Debug)]
 pub struct FramesOptions {
-    /// The video.
+    /// Video to extract frames from.
     pub input: PathBuf,
     /// Output file of the selection.
     pub output: PathBuf,

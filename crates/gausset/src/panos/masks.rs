@@ -43,7 +43,7 @@ pub enum Combine {
 /// Conversion of masks between views and panoramas.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
 pub enum MaskConversion {
-    /// No conversion.
+    /// Masks keep the projection of the input.
     #[default]
     Stay,
     /// Converts masks of views to panoramas of this width.
@@ -88,7 +88,7 @@ pub struct MasksResult {
     pub removed_mean: f64,
     /// Largest removed fraction.
     pub removed_worst: f64,
-    /// Skipped frames.
+    /// Frames that were left out, each with the reason.
     pub skipped: Vec<Skipped>,
     /// Whether this is a dry run, which writes nothing.
     pub is_dry_run: bool,

@@ -29,7 +29,7 @@ pub struct PriorKnowledge {
     pub poses: Option<PathBuf>,
     /// Whether bundle adjustment refines these poses, or uses the GPS track as priors.
     pub refine: bool,
-    /// GPS track.
+    /// GPS track that the frames are placed on.
     pub track: Option<TrackOptions>,
     /// Folder with keypoints and raw matches of the views.
     pub matches: Option<PathBuf>,

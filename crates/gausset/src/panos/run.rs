@@ -50,7 +50,7 @@ const MADE_BY: &str = "gausset pano run";
 pub struct PanoOptions {
     /// Input footage, as for a split.
     pub input: PathBuf,
-    /// Output folder.
+    /// Folder of all results of the job.
     pub output: PathBuf,
     /// Layout of the views for training.
     pub train_layout: Layout,
@@ -66,9 +66,9 @@ pub struct PanoOptions {
     pub mask_command: Option<String>,
     /// Masks to create in `masks/` of the output folder. Uses the Python of the alignment options.
     pub removal: MaskingOptions,
-    /// Colour options.
+    /// Options about colours and brightness.
     pub colours: ColourOptions,
-    /// Frame selection.
+    /// Which frames of the input are used.
     pub frames: FrameOptions,
     /// Aligner and its options.
     pub tool: AlignerOptions,

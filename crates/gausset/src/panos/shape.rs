@@ -30,10 +30,10 @@ pub enum SourceProjection {
 }
 
 impl SourceProjection {
-    /// All projections.
+    /// Every projection, each once.
     pub const ALL: [Self; 4] = [Self::Equirect, Self::Cross, Self::Strip, Self::Faces];
 
-    /// Stable name.
+    /// Stable name, for options and JSON.
     #[must_use]
     pub const fn name(self) -> &'static str {
         match self {
@@ -72,7 +72,7 @@ const NO_CORNERS: &str = "may be a cross, but its corners are not of one colour 
 /// Options about the projection of a source; the rest is derived from the image size.
 #[derive(Clone, Debug, Default, PartialEq)]
 pub struct ProjectionOptions {
-    /// The projection.
+    /// Projection of the images; `None` = from their size.
     pub from: Option<SourceProjection>,
     /// Order of the faces of a strip [default: rludfb].
     pub faces: Option<[Face; 6]>,

@@ -85,7 +85,7 @@ impl FrameOptions {
 /// Footage that has been probed.
 #[derive(Clone, Debug)]
 pub struct Footage {
-    /// The frames.
+    /// The frames, in the order of the footage.
     pub frames: Vec<SourceFrame>,
     /// Width of the equivalent panorama: pixels around the horizon.
     pub panorama_width: u32,

@@ -33,7 +33,7 @@ use crate::{CountedItem, Event, Failure, Host, Stage, device, profiling, records
 /// Layout and size of the views.
 #[derive(Clone, Debug, PartialEq)]
 pub struct ViewOptions {
-    /// Layout.
+    /// Directions and fields of view.
     pub layout: Layout,
     /// JSON list of views {yaw, pitch, roll, hfov, width, height}, used instead of the layout.
     pub views: Option<PathBuf>,
@@ -60,7 +60,7 @@ pub enum LensArrangement {
 }
 
 impl LensArrangement {
-    /// All arrangements.
+    /// Both arrangements, each once.
     pub const ALL: [Self; 2] = [Self::Together, Self::Separate];
 
     /// Name as in options.
@@ -167,7 +167,7 @@ pub struct SplitOptions {
     pub output: PathBuf,
     /// Layout and size of the views.
     pub views: ViewOptions,
-    /// Frame selection.
+    /// Which frames of the input are used.
     pub frames: FrameOptions,
     /// Masks everything within this angle of the nadir in degrees: tripod, operator.
     pub crop_bottom: f64,
@@ -186,7 +186,7 @@ pub struct SplitOptions {
     pub naming: Naming,
     /// Numbering of flat names.
     pub numbering: Numbering,
-    /// Colour options.
+    /// Options about colours and brightness.
     pub colours: ColourOptions,
     /// What to do with an unusable frame.
     pub on_error: OnError,

@@ -44,7 +44,7 @@ impl TrackOptions {
 /// Offset between the clocks of camera and track.
 #[derive(Clone, Copy, Debug, PartialEq)]
 pub enum TrackOffset {
-    /// In seconds.
+    /// A given offset, in seconds.
     Seconds(f64),
     /// Estimated from the poses.
     Auto,

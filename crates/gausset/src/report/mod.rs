@@ -42,7 +42,7 @@ pub struct ReportOptions {
 /// A written report.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct ReportWritten {
-    /// The page.
+    /// The HTML page that was written.
     pub path: PathBuf,
     /// Its size in bytes.
     pub bytes: u64,

@@ -162,6 +162,14 @@ impl AutomaticDevice {
 
     /// The adapter to use, given the time of a step on the CPU and on the adapter in ms; `None` is the CPU.
     /// `adapter_ms` is `None` if the step failed or was not measured. The adapter must be faster by at least a tenth.
+    ///
+    /// ```
+    /// use gausset_gpu::AutomaticDevice;
+    ///
+    /// let integrated = AutomaticDevice::Benchmarked(0);
+    /// assert_eq!(integrated.after_benchmark(100.0, Some(50.0)), Some(0));
+    /// assert_eq!(integrated.after_benchmark(100.0, Some(95.0)), None);
+    /// ```
     #[must_use]
     pub fn after_benchmark(self, processor_ms: f64, adapter_ms: Option<f64>) -> Option<usize> {
         match (self, adapter_ms) {

@@ -34,7 +34,7 @@ pub(crate) use writer::{RetryOnInterrupt, check_writable, is_temporary, retry};
 pub enum FileKind {
     /// A regular file.
     File,
-    /// A folder.
+    /// A folder, also behind a link.
     Folder,
     /// A device, pipe or socket: it can be written to but is never replaced.
     Special,
@@ -125,6 +125,7 @@ pub trait FileSystem: Send + Sync {
 
 /// Why a file could not be written. An existing file is unchanged unless a variant says otherwise.
 #[derive(Debug, thiserror::Error)]
+#[non_exhaustive]
 pub enum WriteError {
     /// A system call failed.
     #[error("{}: {action}: {}", path.display(), plain_reason(source))]
@@ -144,9 +145,9 @@ pub enum WriteError {
     NoSpace {
         /// The final path.
         path: PathBuf,
-        /// Bytes needed.
+        /// Bytes that the file needs.
         needed: u64,
-        /// Bytes free.
+        /// Bytes that are free in its file system.
         free: u64,
     },
     /// Something exists there and may not be replaced.
@@ -160,15 +161,15 @@ pub enum WriteError {
     /// The path is a symbolic link to something that does not exist.
     #[error("{}: output: is a broken symbolic link (expected a file or a free name); remove it or choose another name", path.display())]
     DanglingLink {
-        /// The link.
+        /// The link, whose target is missing.
         path: PathBuf,
     },
     /// A link points outside the folder in which all output has to stay.
     #[error("{}: output: is a link that leads out of {} (expected a file or folder in it); remove the link or choose another folder", path.display(), folder.display())]
     LeadsOut {
-        /// The link.
+        /// The link, which is in `folder`.
         path: PathBuf,
-        /// The folder.
+        /// The folder in which output has to stay.
         folder: PathBuf,
     },
     /// A pipe, device or socket exists where a file is to be written.
@@ -186,7 +187,7 @@ pub enum WriteError {
     /// The output path is a folder.
     #[error("{}: output: is a folder (expected a file name); give the name of a file in it", path.display())]
     IsFolder {
-        /// The folder.
+        /// The folder that has the name of the output file.
         path: PathBuf,
     },
 }

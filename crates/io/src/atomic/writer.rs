@@ -64,6 +64,23 @@ pub struct WriteStats {
 ///
 /// An error of `body` is reported as a failed write with its text.
 ///
+/// ```
+/// use gausset_io::atomic::{Disk, write_atomic};
+/// use std::io::{Error, Write};
+///
+/// let folder = tempfile::tempdir()?;
+/// let path = folder.path().join("list.txt");
+/// write_atomic(&Disk, &path, |file| file.write_all(b"whole"))?;
+/// // A write that fails half way leaves the old file as it was.
+/// let failed = write_atomic(&Disk, &path, |file| {
+///     file.write_all(b"ha")?;
+///     Err::<(), Error>(Error::other("full"))
+/// });
+/// assert!(failed.is_err());
+/// assert_eq!(std::fs::read(&path)?, b"whole");
+/// # Ok::<(), Box<dyn std::error::Error>>(())
+/// ```
+///
 /// # Errors
 /// A system call failed, or `path` is a folder. An existing file is then unchanged.
 pub fn write_atomic<T>(

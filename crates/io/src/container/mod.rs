@@ -47,16 +47,16 @@ const FLAG_REQUIRED: u8 = 1;
 
 /// Types that a section can contain.
 pub trait Element: bytemuck::Pod {
-    /// Scalar type.
+    /// Scalar type that the section table records.
     const KIND: ElementKind;
 }
 
 /// Scalar type of a section.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum ElementKind {
-    /// Bytes.
+    /// Bytes, 1 per value.
     U8 = 0,
-    /// 32-bit floats.
+    /// 32-bit floats, 4 bytes per value, little-endian.
     F32 = 1,
     /// 32-bit unsigned integers.
     U32 = 2,
@@ -111,7 +111,7 @@ pub enum Requirement {
 /// One section, as the table describes it.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct SectionInfo {
-    /// Name.
+    /// Name, unique in the container, 1 to 255 bytes.
     pub name: String,
     /// Scalar type; `None` if this version does not know it.
     pub kind: Option<ElementKind>,
@@ -127,11 +127,12 @@ pub struct SectionInfo {
 
 /// Why a container cannot be read.
 #[derive(Debug, thiserror::Error)]
+#[non_exhaustive]
 pub enum ContainerError {
     /// A system call failed.
     #[error("{}: {place}: {}", path.display(), crate::atomic::plain_reason(source))]
     Io {
-        /// The file.
+        /// The file of the failed call.
         path: PathBuf,
         /// The part that was being read.
         place: String,
@@ -141,7 +142,7 @@ pub enum ContainerError {
     /// The file does not start like a container.
     #[error("{}: first bytes: not a checkpoint (expected \"GAUSSETC\", found \"{found}\")", path.display())]
     NotAContainer {
-        /// The file.
+        /// The file, which has another magic number.
         path: PathBuf,
         /// Its first bytes, escaped.
         found: String,
@@ -149,15 +150,15 @@ pub enum ContainerError {
     /// The format version is unknown.
     #[error("{}: format version: unknown (expected {FORMAT_VERSION}, found {found}); use the version of gausset that wrote it", path.display())]
     Version {
-        /// The file.
+        /// The file, whose version is not read.
         path: PathBuf,
-        /// Version found.
+        /// Version of the format that the file states.
         found: u32,
     },
     /// The file requires a feature that this version does not know.
     #[error("{}: {place}: requires a feature that this version does not know (found {found}); use a newer gausset", path.display())]
     Unsupported {
-        /// The file.
+        /// The file that requires the feature.
         path: PathBuf,
         /// Part of the file.
         place: String,
@@ -167,7 +168,7 @@ pub enum ContainerError {
     /// A length or an offset is wrong: the file is truncated, or data was appended.
     #[error("{}: {place}: the file is truncated or damaged (expected {expected}, found {found})", path.display())]
     Structure {
-        /// The file.
+        /// The file with the wrong length or offset.
         path: PathBuf,
         /// Part of the file.
         place: String,
@@ -179,11 +180,11 @@ pub enum ContainerError {
     /// Bytes have changed since they were written.
     #[error("{}: {place}: the file is damaged (expected checksum {expected:016x}, found {found:016x})", path.display())]
     Checksum {
-        /// The file.
+        /// The file that has changed.
         path: PathBuf,
         /// Part of the file.
         place: String,
-        /// Stored hash.
+        /// Hash that the file stores: XXH3, 64 bits.
         expected: u64,
         /// Hash of the bytes.
         found: u64,
@@ -191,7 +192,7 @@ pub enum ContainerError {
     /// The header is not JSON.
     #[error("{}: header: not JSON (expected an object, found an error: {found})", path.display())]
     Header {
-        /// The file.
+        /// The file with the invalid header.
         path: PathBuf,
         /// Message of the parser.
         found: String,
@@ -199,7 +200,7 @@ pub enum ContainerError {
     /// A required section is missing or has unexpected content.
     #[error("{}: section \"{name}\": does not fit (expected {expected}, found {found})", path.display())]
     Section {
-        /// The file.
+        /// The file that lacks the content.
         path: PathBuf,
         /// Name of the section.
         name: String,

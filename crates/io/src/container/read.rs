@@ -120,7 +120,7 @@ impl<R: Read + Seek> ContainerReader<R> {
         Ok(Self { source, path: path.to_owned(), header, sections })
     }
 
-    /// The header.
+    /// The header: the JSON value that the writer was given.
     #[must_use]
     pub fn header(&self) -> &Value {
         &self.header

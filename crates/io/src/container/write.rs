@@ -11,6 +11,17 @@ use super::{
 };
 
 /// Streams a container to a writer.
+///
+/// ```
+/// use gausset_io::container::{ContainerReader, ContainerWriter, Requirement};
+///
+/// let mut writer = ContainerWriter::new(Vec::new(), &serde_json::json!({ "kind": "example" }))?;
+/// writer.section("values", Requirement::Required, &[1.0f32, 2.0])?;
+/// let bytes = writer.finish()?;
+/// let mut file = ContainerReader::from_source(std::io::Cursor::new(bytes), "example".as_ref())?;
+/// assert_eq!(file.section::<f32>("values")?, [1.0, 2.0]);
+/// # Ok::<(), Box<dyn std::error::Error>>(())
+/// ```
 pub struct ContainerWriter<W: Write> {
     writer: W,
     /// Bytes written so far.

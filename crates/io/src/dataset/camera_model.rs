@@ -59,18 +59,25 @@ impl CameraModel {
     }
 
     /// The model with this name, if any.
+    ///
+    /// ```
+    /// use gausset_io::dataset::CameraModel;
+    ///
+    /// let model = CameraModel::from_name("SIMPLE_RADIAL").unwrap();
+    /// assert_eq!((model.id(), model.parameters()), (2, ["f", "cx", "cy", "k"].as_slice()));
+    /// ```
     #[must_use]
     pub fn from_name(name: &str) -> Option<Self> {
         Self::ALL.into_iter().find(|model| model.name() == name)
     }
 
-    /// COLMAP's id.
+    /// The id of the model in COLMAP's files, 0..=17.
     #[must_use]
     pub const fn id(self) -> u8 {
         self as u8
     }
 
-    /// COLMAP's name.
+    /// The name of the model in COLMAP's files, in capitals.
     #[must_use]
     pub const fn name(self) -> &'static str {
         match self {
@@ -148,7 +155,7 @@ pub(crate) const SPHERESFM_PARAMETER_COUNT: usize = 3;
 pub struct SourceCamera {
     /// COLMAP camera id; for `transforms.json` a sequential number.
     pub id: u32,
-    /// Model.
+    /// Projection and distortion; determines the number of `params`.
     pub model: CameraModel,
     /// Image width in px.
     pub width: u32,
@@ -160,11 +167,12 @@ pub struct SourceCamera {
 
 /// Why parameters are invalid for their model.
 #[derive(Clone, Debug, PartialEq, thiserror::Error)]
+#[non_exhaustive]
 pub enum CameraModelError {
     /// Wrong number of parameters.
     #[error("{model} needs {expected} parameters ({names}), found {found}")]
     ParameterCount {
-        /// Model.
+        /// Name of the camera model.
         model: &'static str,
         /// Number of parameters of the model.
         expected: usize,
@@ -176,31 +184,31 @@ pub enum CameraModelError {
     /// A parameter is NaN or infinite.
     #[error("{model} parameter {name} is {value} (expected a finite number)")]
     NotFinite {
-        /// Model.
+        /// Name of the camera model.
         model: &'static str,
         /// Name of the parameter.
         name: &'static str,
-        /// Value found.
+        /// Value found: NaN or infinite.
         value: f64,
     },
     /// A parameter is outside the domain of the model.
     #[error("{model} parameter {name} is {value} (expected {expected})")]
     OutOfRange {
-        /// Model.
+        /// Name of the camera model.
         model: &'static str,
         /// Name of the parameter.
         name: &'static str,
-        /// Value found.
+        /// Value found, in the unit of the parameter.
         value: f64,
-        /// Values allowed.
+        /// Values allowed, as text: `> 0`.
         expected: &'static str,
     },
     /// A side is zero or beyond [`Camera::MAX_SIDE`].
     #[error("image size is {width}x{height} px (expected 1..{max} a side)", max = Camera::MAX_SIDE)]
     Size {
-        /// Width found.
+        /// Width found, px.
         width: u64,
-        /// Height found.
+        /// Height found, px.
         height: u64,
     },
 }

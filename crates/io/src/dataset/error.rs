@@ -13,6 +13,7 @@ use crate::text::short_numbers;
 
 /// Why a dataset cannot be used.
 #[derive(Clone, Debug, PartialEq, thiserror::Error)]
+#[non_exhaustive]
 pub enum DatasetError {
     /// The path has neither a COLMAP model nor a `transforms.json`.
     #[error(
@@ -64,11 +65,11 @@ pub enum DatasetError {
     /// A model or JSON file contains invalid data.
     #[error("{}: {place}: {problem}", path.display())]
     Malformed {
-        /// The file.
+        /// The model or JSON file.
         path: PathBuf,
         /// Position in the file: `record 17`, `line 4`, `frames[17].transform_matrix`.
         place: String,
-        /// The problem.
+        /// What is wrong at this place.
         problem: Box<DatasetProblem>,
     },
     /// Training does not support the camera model.
@@ -80,7 +81,7 @@ pub enum DatasetError {
     Untrainable {
         /// The camera file.
         path: PathBuf,
-        /// Camera id.
+        /// Id of the camera in the file.
         camera: u32,
         /// Its camera model.
         model: CameraModel,
@@ -92,7 +93,7 @@ pub enum DatasetError {
         path.display(), crate::text::format_bytes(*limit)
     )]
     TooManyPoints {
-        /// The file.
+        /// The file with the points.
         path: PathBuf,
         /// Number of points found before reading stopped.
         found: u64,
@@ -121,7 +122,7 @@ pub enum DatasetError {
         folder.display(), first_suffix(Some(first.as_ref()))
     )]
     TooManyUnreadable {
-        /// Image folder.
+        /// The folder with the images.
         folder: PathBuf,
         /// Number of unreadable images.
         unreadable: usize,
@@ -160,6 +161,7 @@ fn first_suffix(skipped: Option<&SkippedImage>) -> String {
 
 /// Problem at a position of a model or JSON file.
 #[derive(Clone, Debug, PartialEq, thiserror::Error)]
+#[non_exhaustive]
 pub enum DatasetProblem {
     /// The file ends inside a record.
     #[error("the file ends too early (expected {needed} more bytes, found {left}); copy it again")]
@@ -176,7 +178,7 @@ pub enum DatasetProblem {
     Count {
         /// Kind of record.
         what: &'static str,
-        /// Count found.
+        /// Count that the file states.
         found: u64,
         /// Largest count that fits into the remaining bytes.
         possible: u64,
@@ -188,9 +190,9 @@ pub enum DatasetProblem {
     Limit {
         /// Kind of record.
         what: &'static str,
-        /// Count found.
+        /// Count that the file states.
         found: u64,
-        /// The limit.
+        /// Largest count that Gausset accepts.
         limit: u64,
     },
     /// Bytes follow the last record.
@@ -204,13 +206,13 @@ pub enum DatasetProblem {
     /// Unknown camera model id.
     #[error("camera model id is {id} (expected 0..17)")]
     UnknownModelId {
-        /// Id found.
+        /// Id found, not in 0..=17.
         id: i32,
     },
     /// Unknown camera model name.
     #[error("camera model `{name}` is not known (expected a COLMAP model, for example OPENCV)")]
     UnknownModelName {
-        /// Name found.
+        /// Name found, which is none of [`CameraModel::name`].
         name: String,
     },
     /// The camera parameters are invalid.
@@ -222,7 +224,7 @@ pub enum DatasetProblem {
     /// A name is empty or too long.
     #[error("name has {bytes} bytes (expected 1..{limit})", limit = MAX_NAME_BYTES)]
     NameLength {
-        /// Length found.
+        /// Length found, bytes.
         bytes: usize,
     },
     /// A name is not UTF-8.
@@ -236,7 +238,7 @@ pub enum DatasetProblem {
     DuplicateId {
         /// Kind of id.
         what: &'static str,
-        /// The id.
+        /// The id that occurs twice.
         id: u64,
     },
     /// An image refers to a missing camera.
@@ -254,7 +256,7 @@ pub enum DatasetProblem {
     Fields {
         /// Expected fields, as text: `10: IMAGE_ID QW …`.
         expected: &'static str,
-        /// Fields found.
+        /// Number of fields found, separated by white space.
         found: usize,
     },
     /// A field is not a number of the expected kind.
@@ -262,7 +264,7 @@ pub enum DatasetProblem {
     Number {
         /// Name of the field.
         field: &'static str,
-        /// Text found.
+        /// Text of the field.
         found: String,
         /// Kind of number.
         expected: &'static str,
@@ -273,7 +275,7 @@ pub enum DatasetProblem {
     /// The file is too large.
     #[error("file has {} (expected at most {})", crate::text::format_bytes(*found), crate::text::format_bytes(*limit))]
     FileSize {
-        /// Length found.
+        /// Length of the file, bytes.
         found: u64,
         /// Largest length allowed.
         limit: u64,
@@ -292,9 +294,9 @@ pub enum DatasetProblem {
     Value {
         /// Name of the value.
         name: &'static str,
-        /// Value found.
+        /// Value found, in the unit of the file.
         found: f64,
-        /// Values allowed.
+        /// Values allowed, as text.
         expected: &'static str,
     },
     /// The JSON file has no frames.

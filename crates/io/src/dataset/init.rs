@@ -59,7 +59,7 @@ impl InitOptions {
 /// Initial splats with a line that describes their origin.
 #[derive(Clone, Debug, PartialEq)]
 pub struct InitialSplats {
-    /// The splats.
+    /// The splats, all with the opacity of the options.
     pub splats: Splats,
     /// One line of text, e.g. `100000 random splats in [-1.3, 1.3]^3 (the dataset has no points)`.
     pub note: String,
@@ -70,7 +70,7 @@ pub struct InitialSplats {
 /// A cube in world axes.
 #[derive(Clone, Copy, Debug, PartialEq)]
 pub struct InitialCube {
-    /// Centre.
+    /// Centre in world space, scene units.
     pub centre: [f64; 3],
     /// Half of its side.
     pub half_side: f64,
@@ -263,6 +263,14 @@ fn create_splats(
 ///
 /// Coincident points are one node of the tree with a count: thousands of them would be at equal distance, and a search
 /// through ties visits all of them.
+///
+/// ```
+/// use gausset_io::dataset::init::mean_squared_neighbour_distances;
+///
+/// let line = [[0.0, 0.0, 0.0], [1.0, 0.0, 0.0], [2.0, 0.0, 0.0], [3.0, 0.0, 0.0]];
+/// let first = mean_squared_neighbour_distances(&line)[0];
+/// assert!((first - (1.0 + 4.0 + 9.0) / 3.0).abs() < 1e-12);
+/// ```
 #[must_use]
 pub fn mean_squared_neighbour_distances(points: &[[f64; 3]]) -> Vec<f64> {
     let neighbours = NEIGHBOURS.min(points.len().saturating_sub(1));

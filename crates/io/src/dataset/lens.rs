@@ -104,7 +104,7 @@ impl Lens {
         if self.model == CameraModel::Equirectangular { self.focal[0] } else { f64::INFINITY }
     }
 
-    /// Model.
+    /// The camera model that the lens follows.
     #[must_use]
     pub fn model(&self) -> CameraModel {
         self.model
@@ -165,6 +165,15 @@ impl Lens {
     }
 
     /// Unit direction that projects to a pixel; `None` if there is none.
+    ///
+    /// ```
+    /// use gausset_io::dataset::{CameraModel, lens::Lens};
+    ///
+    /// let fisheye = Lens::new(CameraModel::SimpleRadialFisheye, &[300.0, 400.0, 400.0, 0.01]);
+    /// let pixel = fisheye.project([1.0, 0.0, 0.0]).unwrap();
+    /// let ray = fisheye.unproject(pixel).unwrap();
+    /// assert!((ray[0] - 1.0).abs() < 1e-9 && ray[2].abs() < 1e-6, "90 degrees to the right");
+    /// ```
     #[must_use]
     pub fn unproject(&self, pixel: [f64; 2]) -> Option<[f64; 3]> {
         let ray = self.unproject_in_lens(pixel)?;

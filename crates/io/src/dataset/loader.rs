@@ -117,7 +117,7 @@ impl Loader {
         Self { dataset, shared, threads }
     }
 
-    /// The dataset.
+    /// The dataset whose images are loaded.
     #[must_use]
     pub fn dataset(&self) -> &Arc<Dataset> {
         &self.dataset
@@ -129,7 +129,7 @@ impl Loader {
         self.shared.lock().schedule.budget()
     }
 
-    /// Current statistics.
+    /// Statistics of the loader so far.
     #[must_use]
     pub fn stats(&self) -> LoaderStats {
         let LoaderState { schedule, peak_bytes, made, .. } = &*self.shared.lock();

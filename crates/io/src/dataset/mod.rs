@@ -171,7 +171,7 @@ pub struct ImageEntry {
     pub sample: Sample,
     /// Camera at training size, as [`Loader::get`] returns it. A pinhole, or a panorama ([`PanoramaTraining::Sphere`]).
     pub camera: Camera,
-    /// `camera_from_world`.
+    /// `camera_from_world`; for a cube face, that of the face.
     pub pose: Pose,
     /// Mask file, if any.
     pub mask: Option<PathBuf>,
@@ -184,9 +184,9 @@ pub struct ImageEntry {
 /// A point of the sparse reconstruction.
 #[derive(Clone, Copy, Debug, PartialEq)]
 pub struct Point {
-    /// World position.
+    /// Position in world space, scene units.
     pub position: [f64; 3],
-    /// Colour.
+    /// Colour, 0..=255 per channel.
     pub colour: [u8; 3],
     /// Mean reprojection error in px; NaN if unknown.
     pub error: f64,
@@ -197,9 +197,9 @@ pub struct Point {
 /// Training and held-out images, as sorted indices into [`Dataset::images`].
 #[derive(Clone, Debug, Default, PartialEq, Eq)]
 pub struct Split {
-    /// Training images.
+    /// Images that are trained on.
     pub train: Vec<usize>,
-    /// Held-out images.
+    /// Images that are held out, for evaluation only.
     pub test: Vec<usize>,
 }
 
@@ -251,6 +251,22 @@ pub struct Dataset {
 }
 
 /// Opens the dataset at `path`: a folder that contains a COLMAP model or `transforms*.json`, or such a JSON file.
+///
+/// ```
+/// use gausset_core::RgbImage8;
+/// use gausset_io::dataset::{DatasetKind, OpenOptions, open};
+/// use gausset_io::image::encode::png_rgb8;
+///
+/// let folder = tempfile::tempdir()?;
+/// let frames = r#"{ "camera_angle_x": 1.0, "frames": [{ "file_path": "a.png",
+///     "transform_matrix": [[1, 0, 0, 0], [0, 1, 0, 0], [0, 0, 1, 4], [0, 0, 0, 1]] }] }"#;
+/// std::fs::write(folder.path().join("transforms.json"), frames)?;
+/// std::fs::write(folder.path().join("a.png"), png_rgb8(&RgbImage8::new(64, 48))?)?;
+/// let dataset = open(folder.path(), &OpenOptions { test_every: 0, ..OpenOptions::default() })?;
+/// assert_eq!((dataset.kind, dataset.split.train.as_slice()), (DatasetKind::Blender, [0].as_slice()));
+/// assert_eq!(dataset.images[0].pose.centre(), [0.0, 0.0, 4.0]);
+/// # Ok::<(), Box<dyn std::error::Error>>(())
+/// ```
 ///
 /// # Errors
 /// The model cannot be read, no image is usable, or more than a tenth of the images are unreadable.

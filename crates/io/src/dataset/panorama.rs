@@ -27,7 +27,7 @@ pub enum Face {
 }
 
 impl Face {
-    /// All faces.
+    /// All faces: those on the horizon from front to the right, then up and down.
     pub const ALL: [Self; 6] = [Self::Front, Self::Right, Self::Back, Self::Left, Self::Up, Self::Down];
 
     /// Stable name; the last part of [`super::ImageEntry::name`].
@@ -57,6 +57,15 @@ impl Face {
     }
 
     /// `face_from_world`, from the `camera_from_world` of the panorama.
+    ///
+    /// ```
+    /// use gausset_core::Pose;
+    /// use gausset_io::dataset::Face;
+    ///
+    /// // What is to the right of a panorama is ahead of its right face.
+    /// let face = Face::Right.pose(&Pose::IDENTITY);
+    /// assert_eq!(face.apply([5.0, 0.0, 0.0]), [0.0, 0.0, 5.0]);
+    /// ```
     #[must_use]
     pub fn pose(self, panorama: &Pose) -> Pose {
         Pose { rotation: se3::transpose(&self.panorama_from_face()), translation: [0.0; 3] }.compose(panorama)

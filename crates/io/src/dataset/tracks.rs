@@ -32,6 +32,13 @@ impl Tracks {
 
     /// Creates tracks from (image, point) pairs in any order; duplicates count once.
     ///
+    /// ```
+    /// use gausset_io::dataset::Tracks;
+    ///
+    /// let tracks = Tracks::from_pairs(2, vec![(1, 7), (0, 3), (1, 7), (1, 3)]);
+    /// assert_eq!((tracks.points_of(0), tracks.points_of(1)), ([3].as_slice(), [3, 7].as_slice()));
+    /// ```
+    ///
     /// # Panics
     /// If an image index is not below `images`.
     #[must_use]

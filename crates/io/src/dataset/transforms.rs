@@ -38,7 +38,7 @@ pub struct Transforms {
     pub frames: Vec<Frame>,
     /// `applied_transform`: rows of `dataset_from_original`.
     pub applied_transform: Option<[[f64; 4]; 3]>,
-    /// `applied_scale`.
+    /// Factor of the key `applied_scale`: see [`AppliedTransform::scale`](super::AppliedTransform::scale).
     pub applied_scale: Option<f64>,
     /// `ply_file_path`: file with the points.
     pub ply_file_path: Option<String>,

@@ -21,12 +21,13 @@ const QUOTED_NAMES: usize = 3;
 pub struct SkippedImage {
     /// Name as in the dataset.
     pub name: String,
-    /// The reason.
+    /// Why the image is not used.
     pub reason: SkipReason,
 }
 
 /// Why an image was skipped.
 #[derive(Clone, Debug, PartialEq, thiserror::Error)]
+#[non_exhaustive]
 pub enum SkipReason {
     /// The image is listed, but the file does not exist.
     #[error("picture: no such file")]
@@ -76,9 +77,9 @@ pub enum SkipReason {
     /// The mask cannot be read.
     #[error("mask {}: {problem}", path.display())]
     Mask {
-        /// The mask.
+        /// The mask file.
         path: PathBuf,
-        /// The problem.
+        /// Why it cannot be decoded.
         problem: ImageProblem,
     },
     /// The mask named by the dataset does not exist.
@@ -92,7 +93,7 @@ pub enum SkipReason {
     /// The mask ignores every pixel.
     #[error("mask {}: ignores every pixel (expected some above 0)", path.display())]
     EmptyMask {
-        /// The mask.
+        /// The mask file, which is black everywhere.
         path: PathBuf,
     },
     /// No pixels remain although there is no mask file: the alpha channel or the lens excludes all.
@@ -124,7 +125,7 @@ pub enum Warning {
         folder.display(), quoted_names(*count, names), case_hint(hint.as_ref())
     )]
     MissingFiles {
-        /// Image folder.
+        /// The folder that lacks the files.
         folder: PathBuf,
         /// Number of missing files.
         count: usize,
@@ -143,7 +144,7 @@ pub enum Warning {
         if name == of { String::new() } else { format!(" is {of}") }
     )]
     ListedTwice {
-        /// Image folder.
+        /// The folder with the images.
         folder: PathBuf,
         /// Number of duplicates.
         count: usize,
@@ -159,13 +160,13 @@ pub enum Warning {
         folder.display(), counted(*count, "picture"), found[0], found[1], camera[0], camera[1]
     )]
     Rescaled {
-        /// Image folder.
+        /// The folder with the images.
         folder: PathBuf,
         /// Number of images.
         count: usize,
         /// Name of the first one.
         name: String,
-        /// Its size.
+        /// Its width and height, px.
         found: [u32; 2],
         /// Size of its camera.
         camera: [u32; 2],
@@ -173,7 +174,7 @@ pub enum Warning {
     /// The folder contains several models.
     #[error("{}: {count} models; using {chosen} with the most images ({images})", folder.display())]
     SeveralModels {
-        /// Their folder.
+        /// The folder that contains the models.
         folder: PathBuf,
         /// Number of models.
         count: usize,
@@ -190,7 +191,7 @@ pub enum Warning {
     TwoSources {
         /// The JSON file.
         json: PathBuf,
-        /// The model.
+        /// The model, which is used.
         model: PathBuf,
     },
     /// The image folder is not named `images`.
@@ -210,7 +211,7 @@ pub enum Warning {
     /// Points are not finite.
     #[error("{}: dropped {} with coordinates that are not finite", path.display(), counted(*count, "point"))]
     PointsDropped {
-        /// The file.
+        /// The file with the points.
         path: PathBuf,
         /// Number of dropped points.
         count: usize,
@@ -234,13 +235,13 @@ pub enum Warning {
         folder.display(), counted(*count, "picture")
     )]
     Orientation {
-        /// Image folder.
+        /// The folder with the images.
         folder: PathBuf,
         /// Number of images.
         count: usize,
         /// Name of the first one.
         name: String,
-        /// Its orientation.
+        /// Its orientation as EXIF defines it, 2..=8.
         orientation: u8,
     },
     /// Frames are in neither half of the dataset's own split.
@@ -249,7 +250,7 @@ pub enum Warning {
         path.display(), counted(*count, "frame")
     )]
     UnusedFrames {
-        /// JSON file.
+        /// The JSON file with the frames.
         path: PathBuf,
         /// Number of frames.
         count: usize,
@@ -257,7 +258,7 @@ pub enum Warning {
     /// A split list contains names that no frame has.
     #[error("{}: {list}: no frame for {} (the first: {name})", path.display(), counted(*count, "name"))]
     UnknownSplitNames {
-        /// JSON file.
+        /// The JSON file with the list.
         path: PathBuf,
         /// Name of the list.
         list: &'static str,
@@ -276,7 +277,7 @@ pub enum Warning {
         path: PathBuf,
         /// Number of masks.
         count: usize,
-        /// Its size.
+        /// Width and height of the first mask, px.
         found: [u32; 2],
         /// Size of its image.
         picture: [u32; 2],

@@ -46,6 +46,17 @@ pub(crate) fn read(path: &Path) -> Result<Vec<u8>, ImageProblem> {
 
 /// Decodes an image.
 ///
+/// ```
+/// use gausset_core::RgbImage8;
+/// use gausset_io::image::{decode, encode::png_rgb8};
+///
+/// let image = RgbImage8 { width: 2, height: 1, data: vec![255, 0, 0, 0, 0, 255] };
+/// let decoded = decode(&png_rgb8(&image)?)?;
+/// assert_eq!((decoded.width, decoded.rgb, decoded.alpha), (2, image.data, None));
+/// assert!(decode(b"not an image").is_err());
+/// # Ok::<(), Box<dyn std::error::Error>>(())
+/// ```
+///
 /// # Errors
 /// As [`decode_file`].
 pub fn decode(bytes: &[u8]) -> Result<DecodedImage, ImageProblem> {

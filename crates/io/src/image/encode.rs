@@ -18,6 +18,15 @@ pub enum PngPixels<'a> {
 
 /// Encodes a PNG file; `texts` are Latin-1 keyword and text pairs (for example the unit of a depth image).
 ///
+/// ```
+/// use gausset_io::image::encode::{PngPixels, png};
+///
+/// // A depth map in millimetres.
+/// let bytes = png(2, 1, PngPixels::Grey16(&[1500, 0]), &[("unit", "mm")])?;
+/// assert!(bytes.starts_with(b"\x89PNG"));
+/// # Ok::<(), Box<dyn std::error::Error>>(())
+/// ```
+///
 /// # Errors
 /// The pixels do not fill `width × height`, the size is 0, or a text is not Latin-1.
 pub fn png(

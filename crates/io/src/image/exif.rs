@@ -22,9 +22,9 @@ pub mod tag {
     pub const EXPOSURE_TIME: u16 = 0x829A;
     /// F-number: focal length divided by aperture diameter.
     pub const F_NUMBER: u16 = 0x829D;
-    /// ISO speed.
+    /// ISO speed, a whole number.
     pub const PHOTOGRAPHIC_SENSITIVITY: u16 = 0x8827;
-    /// `YYYY:MM:DD HH:MM:SS`.
+    /// Local time of the exposure as text: `YYYY:MM:DD HH:MM:SS`.
     pub const DATE_TIME_ORIGINAL: u16 = 0x9003;
     /// Equivalent focal length for a sensor 36 mm wide, mm.
     pub const FOCAL_LENGTH_IN_35MM_FILM: u16 = 0xA405;
@@ -73,7 +73,7 @@ pub struct Exposure {
     pub time: [u32; 2],
     /// F-number, as numerator and denominator.
     pub f_number: [u32; 2],
-    /// ISO speed.
+    /// ISO speed, as in ISO 100.
     pub iso: u32,
 }
 
@@ -92,13 +92,13 @@ impl Exposure {
 pub struct Exif {
     /// Orientation of the stored pixels, 1..8.
     pub orientation: Option<u8>,
-    /// Exposure.
+    /// Exposure, if time, aperture and ISO speed are known.
     pub shot: Option<Exposure>,
     /// Maker of the camera.
     pub make: Option<String>,
     /// Model of the camera.
     pub model: Option<String>,
-    /// `YYYY:MM:DD HH:MM:SS`.
+    /// Local time of the exposure: `YYYY:MM:DD HH:MM:SS`.
     pub taken: Option<String>,
     /// The GPS directory, by tag.
     pub gps: Vec<ExifField>,

@@ -16,9 +16,9 @@ use crate::input;
 /// A supported image format.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum ImageFormat {
-    /// JPEG.
+    /// JPEG, 8 bits per channel.
     Jpeg,
-    /// PNG.
+    /// PNG, up to 16 bits per channel.
     Png,
 }
 

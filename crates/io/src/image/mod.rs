@@ -33,9 +33,9 @@ pub const MAX_FILE_BYTES: u64 = 512 << 20;
 #[derive(Clone, Debug, PartialEq, thiserror::Error)]
 #[error("{}: {problem}", path.display())]
 pub struct ImageError {
-    /// The file.
+    /// The image or mask file.
     pub path: PathBuf,
-    /// The problem.
+    /// Why the file cannot be used.
     pub problem: ImageProblem,
 }
 
@@ -47,6 +47,7 @@ impl ImageError {
 
 /// Problem of an image.
 #[derive(Clone, Debug, PartialEq, thiserror::Error)]
+#[non_exhaustive]
 pub enum ImageProblem {
     /// The file cannot be read: a system error, not a regular file, or too large.
     #[error("picture: {0}")]
@@ -72,9 +73,9 @@ pub enum ImageProblem {
         crate::text::format_bytes(MAX_DECODED_BYTES)
     )]
     Size {
-        /// Width found.
+        /// Width found, px.
         width: u32,
-        /// Height found.
+        /// Height found, px.
         height: u32,
     },
     /// The decoder failed.
@@ -118,6 +119,13 @@ pub struct Mask {
 
 impl Mask {
     /// Value at a position given as fractions of width and height, clamped to the mask.
+    ///
+    /// ```
+    /// use gausset_io::image::Mask;
+    ///
+    /// let mask = Mask { width: 2, height: 1, values: vec![0, 255] };
+    /// assert_eq!([0.0, 0.4, 0.6, 1.0].map(|x| mask.at_fraction(x, 0.5)), [0, 0, 255, 255]);
+    /// ```
     #[must_use]
     #[inline]
     pub fn at_fraction(&self, x: f64, y: f64) -> u8 {

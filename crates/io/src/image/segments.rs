@@ -15,7 +15,7 @@ pub mod marker {
     pub const SOS: u8 = 0xDA;
     /// EXIF or XMP.
     pub const APP1: u8 = 0xE1;
-    /// Colour profile.
+    /// Application segment 2: colour profiles (ICC).
     pub const APP2: u8 = 0xE2;
 
     /// Whether it starts a frame header: SOFn without DHT (C4), JPG (C8) and DAC (CC).

@@ -16,9 +16,9 @@ use crate::checkpoint::{CheckpointError, load_train_state};
 pub struct FoundCheckpoint {
     /// Step from its name.
     pub step: u64,
-    /// The file.
+    /// The file, `RUN/checkpoints/step_007000.ckpt`.
     pub path: PathBuf,
-    /// The state.
+    /// The state that it contains.
     pub state: TrainState,
     /// The header that was passed when it was saved.
     pub header: Value,

@@ -62,61 +62,61 @@ pub(super) fn checkpoint_name(step: u64) -> String {
     format!("step_{step:06}.ckpt")
 }
 
-/// `RUN/fingerprint.txt`.
+/// `RUN/fingerprint.txt`: what the fingerprint of the dataset was made from.
 #[must_use]
 pub fn data_list_path(root: &Path) -> PathBuf {
     root.join("fingerprint.txt")
 }
 
-/// `RUN/config.toml`.
+/// `RUN/config.toml`: all options of the run.
 #[must_use]
 pub fn config_path(run: &Path) -> PathBuf {
     run.join("config.toml")
 }
 
-/// `RUN/splats.ply`.
+/// `RUN/splats.ply`: the trained splats.
 #[must_use]
 pub fn splats_path(run: &Path) -> PathBuf {
     run.join("splats.ply")
 }
 
-/// `RUN/checkpoints`.
+/// `RUN/checkpoints`: the folder of the checkpoints.
 #[must_use]
 pub fn checkpoints_folder(run: &Path) -> PathBuf {
     run.join("checkpoints")
 }
 
-/// `RUN/checkpoints/step_007000.ckpt`.
+/// `RUN/checkpoints/step_007000.ckpt`: the state after a step.
 #[must_use]
 pub fn checkpoint_path(run: &Path, step: u64) -> PathBuf {
     checkpoints_folder(run).join(checkpoint_name(step))
 }
 
-/// `RUN/metrics.jsonl`.
+/// `RUN/metrics.jsonl`: losses and scores, one JSON object a line.
 #[must_use]
 pub fn metrics_path(run: &Path) -> PathBuf {
     run.join("metrics.jsonl")
 }
 
-/// `RUN/profile.json`.
+/// `RUN/profile.json`: the profile, if one was recorded.
 #[must_use]
 pub fn profile_path(run: &Path) -> PathBuf {
     run.join("profile.json")
 }
 
-/// `RUN/profile.csv`.
+/// `RUN/profile.csv`: the rows of the profile.
 #[must_use]
 pub fn profile_csv_path(run: &Path) -> PathBuf {
     run.join("profile.csv")
 }
 
-/// `RUN/trace.json`.
+/// `RUN/trace.json`: the trace, if one was recorded.
 #[must_use]
 pub fn trace_path(run: &Path) -> PathBuf {
     run.join("trace.json")
 }
 
-/// `RUN/report.html`.
+/// `RUN/report.html`: the report page, if one was written.
 #[must_use]
 pub fn report_path(run: &Path) -> PathBuf {
     run.join("report.html")
@@ -158,7 +158,7 @@ pub fn depth_folder(run: &Path) -> PathBuf {
     run.join("depth")
 }
 
-/// `RUN/eval`.
+/// `RUN/eval`: the folder of the evaluations.
 #[must_use]
 pub fn eval_folder(run: &Path) -> PathBuf {
     run.join("eval")

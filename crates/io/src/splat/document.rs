@@ -99,6 +99,18 @@ impl SplatFile {
     }
 
     /// Transforms the splats and records the transform.
+    ///
+    /// ```
+    /// use gausset_core::Splats;
+    /// use gausset_core::splats_transform::Similarity;
+    /// use gausset_io::splat::SplatFile;
+    ///
+    /// let mut file = SplatFile::new(Splats::zeros(0, 1));
+    /// let twice = Similarity { scale: 2.0, ..Similarity::IDENTITY };
+    /// file.transform(&twice);
+    /// file.transform(&twice);
+    /// assert_eq!(file.saved_from_dataset.map(|transform| transform.scale), Some(4.0));
+    /// ```
     pub fn transform(&mut self, by: &Similarity) {
         by.apply_to_splats(&mut self.splats);
         self.saved_from_dataset = Some(self.saved_from_dataset.unwrap_or_default().then(by));
@@ -127,8 +139,8 @@ pub struct PointCloud {
 #[derive(Clone, Debug, PartialEq)]
 #[allow(clippy::large_enum_variant, reason = "there is one at a time")]
 pub enum Initial {
-    /// Splats.
+    /// A file with splats: training starts from them.
     Splats(SplatFile),
-    /// Points.
+    /// A file with points: splats are placed at them.
     Points(PointCloud),
 }

@@ -6,11 +6,12 @@ use crate::text::format_bytes;
 
 /// Why a splat file cannot be read.
 #[derive(Debug, thiserror::Error)]
+#[non_exhaustive]
 pub enum SplatError {
     /// A system call failed.
     #[error("{}: {action}: {}", path.display(), crate::atomic::plain_reason(source))]
     Io {
-        /// The file.
+        /// The file of the failed call.
         path: PathBuf,
         /// The attempted action.
         action: &'static str,
@@ -20,7 +21,7 @@ pub enum SplatError {
     /// The format is unknown.
     #[error("{}: first bytes: not a splat file (expected a PLY, SPZ, SOG, glTF, .splat or .ksplat, found \"{found}\")", path.display())]
     UnknownFormat {
-        /// The file.
+        /// The file, whose start no format recognises.
         path: PathBuf,
         /// Its first bytes, escaped.
         found: String,
@@ -28,7 +29,7 @@ pub enum SplatError {
     /// A known format that this version does not read.
     #[error("{}: format: cannot be read by this version (expected a PLY, SPZ, SOG, glTF, .splat or .ksplat, found {found}); convert it to PLY with another program", path.display())]
     UnsupportedFormat {
-        /// The file.
+        /// The file that is not read.
         path: PathBuf,
         /// Name of the format.
         found: &'static str,
@@ -36,11 +37,11 @@ pub enum SplatError {
     /// A header line is invalid.
     #[error("{}: header line {line}: {what} (expected {expected}, found {found})", path.display())]
     Header {
-        /// The file.
+        /// The file with the invalid header.
         path: PathBuf,
         /// Line, from 1.
         line: usize,
-        /// The problem.
+        /// What is wrong with the line.
         what: &'static str,
         /// The expected content.
         expected: String,
@@ -50,7 +51,7 @@ pub enum SplatError {
     /// The vertex element has missing or additional columns.
     #[error("{}: element vertex: its properties are not those of splats (expected {expected}, found {found})", path.display())]
     Properties {
-        /// The file.
+        /// The PLY with other columns.
         path: PathBuf,
         /// The expected properties.
         expected: String,
@@ -60,25 +61,25 @@ pub enum SplatError {
     /// The file contains points instead of splats.
     #[error("{}: element vertex: a point cloud, not splats (expected f_dc, opacity, scale and rot properties, found none); use it as ⟨init⟩", path.display())]
     PointCloud {
-        /// The file.
+        /// The file with points; training can start from it.
         path: PathBuf,
     },
     /// The header announces more than the file contains.
     #[error("{}: {place}: the file is truncated or its header is wrong (expected {expected}, found {found})", path.display())]
     CutOff {
-        /// The file.
+        /// The file that is too short.
         path: PathBuf,
         /// Part of the file.
         place: String,
         /// Size according to the header.
         expected: String,
-        /// Size found.
+        /// Size found, as text with its unit.
         found: String,
     },
     /// A value cannot be parsed.
     #[error("{}: {place}: not a number of its type (expected {expected}, found \"{found}\")", path.display())]
     Value {
-        /// The file.
+        /// The file with the value.
         path: PathBuf,
         /// Row and property.
         place: String,
@@ -90,11 +91,11 @@ pub enum SplatError {
     /// The file contains invalid data.
     #[error("{}: {place}: {what} (expected {expected}, found {found})", path.display())]
     Damaged {
-        /// The file.
+        /// The file with the invalid data.
         path: PathBuf,
         /// Part of the file.
         place: String,
-        /// The problem.
+        /// What is wrong at this place.
         what: &'static str,
         /// The expected content.
         expected: String,
@@ -104,7 +105,7 @@ pub enum SplatError {
     /// Reading the file would exceed the memory limit.
     #[error("{}: size: exceeds the memory limit (expected at most {}, found {} or more at once); raise ⟨max-memory⟩", path.display(), format_bytes(*limit), format_bytes(*needed))]
     Memory {
-        /// The file.
+        /// The file that is too large for the limit.
         path: PathBuf,
         /// Number of splats or points in the file; 0 if the limit concerns something else.
         count: u64,

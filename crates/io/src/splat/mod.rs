@@ -62,13 +62,20 @@ impl Default for ReadLimits {
 /// Options of reading.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
 pub struct LoadOptions {
-    /// Memory limit.
+    /// Memory that the reader may use.
     pub limits: ReadLimits,
     /// Axes of SPZ files that do not specify them; `None` = those of a PLY, with a note in the report.
     pub spz_frame: Option<SpzAxes>,
 }
 
 /// Reads a splat file of any known format.
+///
+/// ```
+/// use gausset_io::splat::{LoadOptions, load};
+///
+/// let error = load("no-such-scene.ply".as_ref(), &LoadOptions::default()).unwrap_err();
+/// assert!(error.to_string().starts_with("no-such-scene.ply: "));
+/// ```
 ///
 /// # Errors
 /// The file is not a splat file, contains only points, is damaged, or exceeds the memory limit.
@@ -96,6 +103,20 @@ pub fn parse_initial(bytes: &[u8], path: &Path, limits: &ReadLimits) -> Result<I
 }
 
 /// As [`parse_initial`], with options.
+///
+/// ```
+/// use gausset_core::Splats;
+/// use gausset_io::splat::{Format, Initial, LoadOptions, SaveOptions, SplatFile, parse, write};
+///
+/// // A `.splat` file has 32 bytes per splat, and no magic number: the name is only for messages.
+/// let mut splats = Splats::zeros(0, 2);
+/// splats.quats.fill([1.0, 0.0, 0.0, 0.0]);
+/// let mut bytes = Vec::new();
+/// write(&mut bytes, &SplatFile::new(splats), Format::Splat, &SaveOptions::default())?;
+/// let found = parse(&bytes, "a.splat".as_ref(), &LoadOptions::default())?;
+/// assert!(matches!(found, Initial::Splats(file) if file.format == Format::Splat && file.splats.len() == 2));
+/// # Ok::<(), Box<dyn std::error::Error>>(())
+/// ```
 ///
 /// # Errors
 /// As [`load_initial`].

@@ -30,14 +30,14 @@ pub(crate) const STACK_BYTES: usize = MAX_OPERATORS * 1600;
 pub struct Tensor {
     /// Dimensions, slowest first.
     pub shape: Vec<usize>,
-    /// Values.
+    /// Values, the last dimension fastest.
     pub data: Vec<f32>,
 }
 
 /// An input or output of a model.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct TensorPort {
-    /// Its name.
+    /// Its name in the model file.
     pub name: String,
     /// Its dimensions where they are fixed; empty if not declared.
     pub shape: Vec<Option<usize>>,

@@ -64,7 +64,7 @@ pub struct ImagePair {
 pub struct InvalidEntry {
     /// The line or array.
     pub place: String,
-    /// The problem.
+    /// What is wrong at this place.
     pub problem: String,
 }
 
@@ -76,6 +76,7 @@ impl InvalidEntry {
 
 /// Why matches cannot be used.
 #[derive(Clone, Debug, PartialEq, Eq, thiserror::Error)]
+#[non_exhaustive]
 pub enum MatchesError {
     /// There is nothing to read.
     #[error("{}: matches: none (expected {MATCHES_TXT} with a .txt of keypoints for each image, or {KEYPOINTS_NPZ} and {MATCHES_NPZ})", .0.display())]

@@ -39,7 +39,7 @@ pub enum Stage {
 /// Progress of a stage.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub struct Progress {
-    /// The stage.
+    /// The stage that the counts are of.
     pub stage: Stage,
     /// Units of work done.
     pub done: usize,
@@ -67,7 +67,7 @@ pub struct Landmark {
 pub struct Reconstruction {
     /// `pano_from_world` of each panorama; `None` if it was not registered.
     pub poses: Vec<Option<Pose>>,
-    /// Landmarks.
+    /// Landmarks with their observations.
     pub landmarks: Vec<Landmark>,
 }
 

@@ -7,9 +7,9 @@ use gausset_core::matrix::{Mat3, dot, mul_vec, norm, transpose_mul_vec};
 pub struct PanoView {
     /// Focal length, px.
     pub focal: f64,
-    /// Width, px.
+    /// Width of the view, px.
     pub width: u32,
-    /// Height, px.
+    /// Height of the view, px.
     pub height: u32,
     /// Rotation from the axes of the view to those of the panorama.
     pub pano_from_view: Mat3,
@@ -17,6 +17,16 @@ pub struct PanoView {
 
 impl PanoView {
     /// Unit direction, in the axes of the panorama, of the continuous pixel position (x, y).
+    ///
+    /// ```
+    /// use gausset_core::matrix::IDENTITY3;
+    /// use gausset_sfm::PanoView;
+    ///
+    /// let view = PanoView { focal: 100.0, width: 200, height: 200, pano_from_view: IDENTITY3 };
+    /// assert_eq!(view.bearing([100.0, 100.0]), [0.0, 0.0, 1.0]);
+    /// assert_eq!(view.pixel([1.0, 0.0, 1.0]), Some([200.0, 100.0]));
+    /// assert_eq!(view.pixel([0.0, 0.0, -1.0]), None);
+    /// ```
     #[must_use]
     pub fn bearing(&self, [x, y]: [f64; 2]) -> [f64; 3] {
         let ray = [

@@ -30,7 +30,7 @@ pub const MIN_FRAMES: usize = 3;
 pub struct TimedPose {
     /// Time on the camera's clock, seconds.
     pub time: f64,
-    /// `camera_from_world`.
+    /// Its pose, `camera_from_world`, units of the model.
     pub pose: Pose,
 }
 

@@ -6,6 +6,7 @@ use crate::options::OptionsError;
 
 /// Why options do not resolve to a configuration.
 #[derive(Debug, thiserror::Error)]
+#[non_exhaustive]
 pub enum ConfigError {
     /// The config file is invalid.
     #[error(transparent)]
@@ -23,9 +24,9 @@ pub enum ConfigError {
     Range {
         /// Key of the option.
         option: &'static str,
-        /// Accepted values.
+        /// Accepted values, as text: `0..1`.
         expected: &'static str,
-        /// The value.
+        /// The value that was given.
         found: String,
     },
     /// An option that has no effect with the other options.
@@ -57,7 +58,7 @@ pub enum ConfigError {
     NotUnicode {
         /// Key of the option.
         option: &'static str,
-        /// The path.
+        /// The path, which is not valid Unicode.
         path: PathBuf,
     },
     /// A resumed run was given options that would change its result.

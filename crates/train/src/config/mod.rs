@@ -33,7 +33,7 @@ use crate::recipe::Recipe;
 pub struct TrainConfig {
     /// Images and how they are read.
     pub data: DataConfig,
-    /// Background colour.
+    /// Colour behind the splats.
     pub background: Background,
     /// Which direction is up in the saved scene.
     pub up: Up,
@@ -55,11 +55,11 @@ pub struct TrainConfig {
 /// Images and how they are read.
 #[derive(Clone, Debug, Default, PartialEq)]
 pub struct DataConfig {
-    /// The dataset.
+    /// Folder of the dataset, or its JSON file.
     pub path: PathBuf,
-    /// Image folder.
+    /// Image folder; `None` = the one that the dataset names.
     pub images: Option<PathBuf>,
-    /// Mask folder.
+    /// Mask folder; `None` = `masks`.
     pub masks: Option<PathBuf>,
     /// Folder of the COLMAP model.
     pub sparse: Option<PathBuf>,
@@ -86,7 +86,7 @@ pub struct DataConfig {
 pub struct Limits {
     /// Threads; 0 = all available CPUs.
     pub threads: u32,
-    /// Memory limit.
+    /// Largest amount of memory that the run may use.
     pub max_memory: MemoryLimit,
 }
 

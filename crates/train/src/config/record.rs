@@ -34,7 +34,7 @@ pub struct RunRecord {
     pub start: String,
     /// Scene extent in scene units.
     pub scene_extent: f64,
-    /// Background colour.
+    /// Colour behind the splats, 0..1 per channel.
     pub background: [f32; 3],
     /// Whether the background was learnt as a sky.
     #[serde(default, skip_serializing_if = "std::ops::Not::not")]
@@ -53,7 +53,7 @@ pub struct RunRecord {
 /// The `config.toml` of a run as read back.
 #[derive(Clone, Debug, PartialEq)]
 pub struct RecordedRun {
-    /// The configuration.
+    /// The resolved configuration of the run.
     pub config: TrainConfig,
     /// The record of the run.
     pub record: RunRecord,

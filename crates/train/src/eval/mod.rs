@@ -62,7 +62,7 @@ pub struct EvalOptions {
     /// Images and renders are compared at `1 / reduction` of their size, by block means; 1 = full size. Co-visible
     /// pixels and haze are always computed at full size.
     pub reduction: u32,
-    /// SSIM definition.
+    /// Definition of SSIM, by window and border.
     pub ssim: SsimDefinition,
     /// Metrics to measure.
     pub measures: MetricSet,

@@ -77,7 +77,7 @@ pub struct EvalRecord {
     /// Fraction of valid pixels.
     #[serde(default = "one", skip_serializing_if = "is_one")]
     pub valid_share: f64,
-    /// Further scores.
+    /// Scores besides PSNR and SSIM.
     #[serde(flatten)]
     pub scores: Scores,
 }

@@ -71,13 +71,13 @@ pub struct Recipe {
     pub free_space: FreeSpace,
     /// Image sizes over the run.
     pub coarse: CoarseRecipe,
-    /// Initial splats.
+    /// How the splats start.
     pub start: StartRecipe,
     /// The training loss.
     pub loss: LossRecipe,
     /// Which splats Adam updates.
     pub adam: AdamMode,
-    /// Learning rates.
+    /// Learning rates of the splats' parameters.
     pub rates: RateRecipe,
     /// When and how the set of splats changes.
     pub density: DensityRecipe,

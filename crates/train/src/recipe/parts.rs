@@ -14,14 +14,14 @@ pub struct CoarseRecipe {
     pub until: f64,
 }
 
-/// Initial splats.
+/// How the splats start.
 #[derive(Clone, Copy, Debug, Default, PartialEq)]
 pub struct StartRecipe {
     /// Points from which splats start.
     pub points: InitPoints,
     /// Number of random splats if there are no points.
     pub random_splats: u64,
-    /// Initial opacity.
+    /// Opacity of each initial splat, 0..1.
     pub opacity: f64,
     /// Factor on the neighbour distance for the initial scale.
     pub scale: f64,

@@ -66,13 +66,13 @@ pub struct PanoConvertOptions {
     pub input: PathBuf,
     /// Output image; for a folder, a video or six faces, an output folder.
     pub output: PathBuf,
-    /// Target projection.
+    /// Projection of the output images.
     pub to: TargetProjection,
     /// Side of a face or width of a panorama in pixels; `None` = the resolution of the source.
     pub size: Option<u32>,
-    /// File format.
+    /// File format of the output images.
     pub format: Format,
-    /// Colour options.
+    /// Options about colours and brightness.
     pub colours: ColourOptions,
     /// Frame selection and projection of the input.
     pub frames: FrameOptions,
@@ -111,7 +111,7 @@ pub struct PanoConvertResult {
     pub resumed: usize,
     /// Width and height of an output file in pixels.
     pub size: [u32; 2],
-    /// Skipped frames.
+    /// Frames that were left out, each with the reason.
     pub skipped: Vec<Skipped>,
     /// Whether this is a dry run, which writes nothing.
     pub is_dry_run: bool,

@@ -28,7 +28,7 @@ pub enum Observations {
     /// Count and discard them.
     #[default]
     Skip,
-    /// Keep them.
+    /// Keep them, for tracks and reprojection errors.
     Keep,
 }
 
@@ -46,13 +46,13 @@ pub struct ColmapModel {
 /// An image record as in the file; the pose is not validated here.
 #[derive(Clone, Debug, PartialEq)]
 pub struct ColmapImage {
-    /// Image id.
+    /// Id of the image, unique in its model.
     pub id: u32,
     /// Rotation `camera_from_world` as a quaternion `wxyz`.
     pub quaternion: [f64; 4],
-    /// Translation `camera_from_world`.
+    /// Translation of `camera_from_world`, scene units.
     pub translation: [f64; 3],
-    /// Camera id.
+    /// Id of its camera in the camera file.
     pub camera_id: u32,
     /// Path relative to the image folder.
     pub name: String,
@@ -81,11 +81,11 @@ impl ColmapImage {
 /// A point record.
 #[derive(Clone, Debug, PartialEq)]
 pub struct ColmapPoint {
-    /// Point id.
+    /// Id of the point, unique in its model.
     pub id: u64,
-    /// World position.
+    /// Position in world space, scene units.
     pub position: [f64; 3],
-    /// Colour.
+    /// Colour, 0..=255 per channel.
     pub colour: [u8; 3],
     /// Mean reprojection error in px.
     pub error: f64,
@@ -100,7 +100,7 @@ pub struct ColmapPoint {
 pub enum PointItem {
     /// Number of points that follow; the file is long enough to hold them. Text files do not provide it.
     Expected(u64),
-    /// A point.
+    /// A point with its observations, if they are kept.
     Point(ColmapPoint),
 }
 
@@ -116,7 +116,7 @@ pub enum ModelFormat {
 /// The files of a model in a folder.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct ModelFolder {
-    /// The folder.
+    /// The folder that contains the files.
     pub path: PathBuf,
     /// Encoding; binary is preferred if both are complete.
     pub format: ModelFormat,

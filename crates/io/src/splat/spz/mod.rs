@@ -75,7 +75,7 @@ pub struct SpzOptions {
     pub version: u8,
     /// Bits of SH coefficients of degree 1 and of higher degrees, 1..=8. Other programs commonly write 5 and 4.
     pub sh_bits: [u8; 2],
-    /// Axes.
+    /// Axes of the file; the splats are converted to them.
     pub frame: SpzAxes,
 }
 

@@ -21,9 +21,9 @@ pub const DESCRIPTOR_LENGTH: usize = 128;
 /// Image of a view.
 #[derive(Clone, Debug)]
 pub struct ViewImage {
-    /// Width, px.
+    /// Width of the image, px.
     pub width: u32,
-    /// Height, px.
+    /// Height of the image, px.
     pub height: u32,
     /// `height × width × 3`.
     pub rgb: Vec<u8>,
