@@ -24,6 +24,7 @@ use crate::device::ComputeArgs;
 use crate::events::run_job;
 use crate::exit::Status;
 use crate::interrupt::Interrupt;
+use crate::value_parsers::parse_positive;
 use crate::{EarlyExit, describe};
 
 const AFTER_HELP: &str = "\
@@ -218,11 +219,6 @@ impl SplitArgs {
             simd: self.compute.device.level(),
         })
     }
-}
-
-pub(crate) fn parse_positive(text: &str) -> Result<f64, String> {
-    let value = text.parse::<f64>().ok().filter(|v| v.is_finite() && *v > 0.0 && *v <= 1e6);
-    value.ok_or_else(|| format!("expected a number above 0, at most 1000000, found `{text}`"))
 }
 
 fn parse_size(text: &str) -> Result<[u32; 2], String> {
