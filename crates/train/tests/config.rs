@@ -316,7 +316,7 @@ fn options_that_the_others_leave_without_effect_are_refused_by_name() {
     for key in ["lr-exposure", "lr-exposure-final"] {
         cases.push((vec![("exposure", "'off'")], key, "0.1", vec![("exposure", "'on'")]));
     }
-    cases.push((vec![], "lr-poses", "0.1", vec![("refine-poses", "true")]));
+    cases.push((vec![("refine-poses", "false")], "lr-poses", "0.1", vec![("refine-poses", "true")]));
     let budget = vec![("time-budget", "'3s'")];
     cases.push((budget.clone(), "steps", "500", vec![("time-budget", "'none'")]));
     cases.push((budget, "plan", "'9 0:500'", vec![("time-budget", "'none'"), ("steps", "500")]));
@@ -348,6 +348,9 @@ fn options_that_the_others_leave_without_effect_are_refused_by_name() {
         assert!(is_right || repair.is_empty(), "{choices:?}, ⟨{key}⟩, {repair:?}");
         assert!(TrainConfig::resolve(&given(&choices), None).is_ok(), "{choices:?}");
     }
+    // A rate of the poses implies that they are refined.
+    let implied = TrainConfig::resolve(&given(&[("lr-poses", "0.1")]), None).unwrap();
+    assert_eq!(implied.recipe.poses.map(|poses| poses.rate), Some(0.1));
     // No images are held out and no evaluation is requested.
     assert!(TrainConfig::resolve(&given(&[("test-every", "0"), ("eval-every", "0")]), None).is_ok());
 }

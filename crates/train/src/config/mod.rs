@@ -183,8 +183,9 @@ impl TrainConfig {
 }
 
 /// The given options, completed with the defaults of all others; defaults depend on the dataset's images if they are
-/// known.
-fn with_defaults(given: TrainOptions, known: Option<DatasetFacts>) -> TrainOptions {
+/// known. A rate of the poses implies that they are refined.
+fn with_defaults(mut given: TrainOptions, known: Option<DatasetFacts>) -> TrainOptions {
+    given.refine_poses = given.refine_poses.or(given.lr_poses.map(|_| true));
     let base = defaults();
     let strategy = given.strategy.or(base.strategy).unwrap_or(Strategy::Mcmc);
     let absolute_gradient = given.abs_grad.unwrap_or(false);
