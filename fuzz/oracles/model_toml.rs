@@ -7,6 +7,6 @@ pub(crate) fn check(bytes: &[u8]) {
     let Ok(text) = std::str::from_utf8(bytes) else { return };
     match ModelDescription::parse(text) {
         Ok(description) => assert!(description.classes.len() <= 10_000),
-        Err(line) => assert!(is_valid_message(&line), "{line:?}"),
+        Err(error) => assert!(is_valid_message(&error.to_string()), "{error}"),
     }
 }

@@ -37,7 +37,7 @@ const COMMON: [&str; 22] = [
 ];
 
 /// Options of `--help-all` alone: details of the optimisation and of rare inputs.
-const RARE: [&str; 90] = [
+const RARE: [&str; 83] = [
     // What a run writes, and when.
     "log",
     "no-report",
@@ -45,7 +45,6 @@ const RARE: [&str; 90] = [
     "export-every",
     "checkpoint-seconds",
     "eval-every",
-    "plan",
     "coarse-factor",
     "coarse-until",
     "up",
@@ -55,7 +54,6 @@ const RARE: [&str; 90] = [
     "random-background",
     "scene-extent",
     // The model and its start.
-    "sh-every",
     "antialiased",
     "max-splats-per-tile",
     "near-plane",
@@ -88,18 +86,13 @@ const RARE: [&str; 90] = [
     "prune-scale",
     "prune-screen",
     "opacity-reset-every",
-    "dead-opacity",
     "growth",
     "split-largest",
     "noise",
     // Corrections.
     "lr-exposure",
     "lr-exposure-final",
-    "exposure-decay",
     "lr-poses",
-    "pose-decay",
-    "poses-from",
-    "poses-until",
     // The machine and the viewer.
     "simd",
     "max-gpu-memory",

@@ -30,6 +30,7 @@ mod scores;
 mod shell;
 mod table;
 mod usage;
+mod value_parsers;
 
 use std::ffi::OsString;
 use std::process::ExitCode;

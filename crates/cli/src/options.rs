@@ -84,7 +84,8 @@ impl<C: TrainingCommand> FromArgMatches for OptionArgs<C> {
     }
 
     fn update_from_arg_matches(&mut self, matches: &ArgMatches) -> Result<(), clap::Error> {
-        for key in TrainOptions::keys().filter(|key| Self::offers(key)) {
+        let offered = TrainOptions::table().into_iter().filter(|option| option.shown.is_some());
+        for key in offered.map(|option| option.name).filter(|key| Self::offers(key)) {
             if let Some(text) = matches.get_raw(key).and_then(|mut texts| texts.next_back()) {
                 // The argument parsers have already accepted the text.
                 let set = self.0.set(key, text);
@@ -145,7 +146,7 @@ fn sort_for_help(options: Vec<OptionInfo>) -> Vec<OptionInfo> {
     ordered
 }
 
-/// The command-line argument of an option; `None` for the dataset.
+/// The command-line argument of an option; `None` if it is not listed.
 fn argument(option: OptionInfo, defaults: &Defaults) -> Option<Arg> {
     let Presentation { heading, value_name, has_words_in_help, bare, may_stand_apart, .. } = option.shown?;
     let default = match defaults.get(option.name) {
@@ -285,11 +286,11 @@ mod tests {
     }
 
     #[test]
-    fn every_option_of_a_config_file_is_one_of_the_command_line_and_has_a_line_in_its_help() {
+    fn every_option_of_the_table_has_a_line_in_the_help() {
         let mut command = crate::help_levels::unfolded(crate::cli::definition());
         let help = command.find_subcommand_mut("train").unwrap().render_long_help().to_string();
-        for key in TrainOptions::keys().filter(|key| *key != "data") {
-            let argument = format!("--{key}");
+        for option in TrainOptions::table().into_iter().filter(|option| option.shown.is_some()) {
+            let argument = format!("--{}", option.name);
             let is_shown = |line: &str| line.trim_start().split([' ', '[']).next() == Some(&argument);
             assert!(help.lines().any(is_shown), "{argument}");
         }

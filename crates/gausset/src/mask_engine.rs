@@ -1,10 +1,10 @@
 //! Selection of the inference engine for segmentation models.
 
 use std::path::PathBuf;
+#[cfg(feature = "masks")]
+use std::sync::{Arc, atomic::AtomicBool};
 
 use crate::Failure;
-#[cfg(feature = "masks")]
-use crate::Host;
 
 /// An inference engine.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
@@ -59,20 +59,20 @@ impl MaskEngine {
 
     /// Loads the engine.
     #[cfg(all(feature = "masks", feature = "onnxruntime"))]
-    pub(crate) fn open(&self, host: &Host<'_>) -> Result<gausset_segment::InferenceEngine, Failure> {
+    pub(crate) fn open(&self, stop: &Arc<AtomicBool>) -> Result<gausset_segment::InferenceEngine, Failure> {
         use gausset_segment::{InferenceEngine, LibraryChoice};
         match self.kind {
             EngineKind::Rten => Ok(InferenceEngine::Rten),
             EngineKind::OnnxRuntime => {
                 let choice = LibraryChoice { library: self.library.clone(), python: self.python.clone() };
-                Ok(InferenceEngine::onnx_runtime(&choice, host.stop())?)
+                Ok(InferenceEngine::onnx_runtime(&choice, stop)?)
             }
         }
     }
 
     /// Returns the built-in engine; this build has no other.
     #[cfg(all(feature = "masks", not(feature = "onnxruntime")))]
-    pub(crate) fn open(&self, _host: &Host<'_>) -> Result<gausset_segment::InferenceEngine, Failure> {
+    pub(crate) fn open(&self, _stop: &Arc<AtomicBool>) -> Result<gausset_segment::InferenceEngine, Failure> {
         match self.kind {
             EngineKind::Rten => Ok(gausset_segment::InferenceEngine::Rten),
             EngineKind::OnnxRuntime => Err(Failure::usage(

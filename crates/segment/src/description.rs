@@ -269,6 +269,20 @@ const KEYS: [(&str, &[&str]); 4] = [
     ("classes", &["list", "names", "groups"]),
 ];
 
+/// Why a description is invalid.
+#[derive(Clone, Debug, PartialEq, Eq, thiserror::Error)]
+#[error("{place}: {problem}")]
+pub struct DescriptionError {
+    /// Line, table or key.
+    pub place: String,
+    /// The problem, with what was expected.
+    pub problem: String,
+}
+
+fn invalid(place: impl Into<String>, problem: impl Into<String>) -> DescriptionError {
+    DescriptionError { place: place.into(), problem: problem.into() }
+}
+
 impl ModelDescription {
     /// Reads a description.
     ///
@@ -279,14 +293,15 @@ impl ModelDescription {
             path: path.to_owned(),
             problem: format!("description: {}", gausset_io::atomic::plain_reason(&e)),
         })?;
-        Self::parse(&text).map_err(|what| ModelError::Description { path: path.to_owned(), problem: what })
+        Self::parse(&text)
+            .map_err(|error| ModelError::Description { path: path.to_owned(), problem: error.to_string() })
     }
 
-    /// Parses the text of a description; the error has the form `PLACE: problem …`.
+    /// Parses the text of a description.
     ///
     /// # Errors
     /// As [`Self::read`].
-    pub fn parse(text: &str) -> Result<Self, String> {
+    pub fn parse(text: &str) -> Result<Self, DescriptionError> {
         let table: toml::Table = toml::from_str(text).map_err(|e| syntax(text, &e))?;
         check_keys(&table)?;
         let raw: Raw = toml::from_str(text).map_err(|e| syntax(text, &e))?;
@@ -300,23 +315,23 @@ impl ModelDescription {
     }
 }
 
-/// A message for an error of syntax or type, with its line.
-fn syntax(text: &str, error: &toml::de::Error) -> String {
+/// An error of syntax or type, with its line.
+fn syntax(text: &str, error: &toml::de::Error) -> DescriptionError {
     let line =
         error.span().map_or(1, |span| 1 + text.bytes().take(span.start).filter(|b| *b == b'\n').count());
     // A message may quote a name of any length, so it is shortened.
     let message: String = one_line(error.message()).chars().take(240).collect();
-    format!("line {line}: {message}")
+    invalid(format!("line {line}"), message)
 }
 
 /// Refuses unknown keys and suggests the nearest known one.
-fn check_keys(table: &toml::Table) -> Result<(), String> {
+fn check_keys(table: &toml::Table) -> Result<(), DescriptionError> {
     let unknown = |place: &str, key: &str, known: &[&str]| {
         let hint = nearest(key, known.iter().copied()).map_or_else(
             || format!("expected {}", known.join(", ")),
             |near| format!("did you mean `{near}`?"),
         );
-        Err(format!("{place}: unknown key `{}` ({hint})", excerpt(key)))
+        Err(invalid(place, format!("unknown key `{}` ({hint})", excerpt(key))))
     };
     let tables = KEYS.map(|(name, _)| name);
     for (name, value) in table {
@@ -333,7 +348,7 @@ fn check_keys(table: &toml::Table) -> Result<(), String> {
 }
 
 impl Raw {
-    fn checked(self) -> Result<ModelDescription, String> {
+    fn checked(self) -> Result<ModelDescription, DescriptionError> {
         let Self { input, output, prompt, classes } = self;
         let spec = InputSpec::default();
         let size = input.size.map(|size| match size {
@@ -343,7 +358,10 @@ impl Raw {
         if let Some([width, height]) = size
             && !(SIDES.contains(&width) && SIDES.contains(&height))
         {
-            return Err(format!("[input] size: expected sides of {} to {} px", SIDES.start(), SIDES.end()));
+            return Err(invalid(
+                "[input] size",
+                format!("expected sides of {} to {} px", SIDES.start(), SIDES.end()),
+            ));
         }
         let input = InputSpec {
             name: input.name,
@@ -357,47 +375,57 @@ impl Raw {
             pad: input.pad.unwrap_or(spec.pad),
         };
         if input.range != 1.0 && input.range != 255.0 {
-            return Err(format!("[input] range: expected 1 or 255, found {}", input.range));
+            return Err(invalid("[input] range", format!("expected 1 or 255, found {}", input.range)));
         }
         if !input.mean.iter().all(|m| m.is_finite()) {
-            return Err("[input] mean: expected three finite numbers".to_owned());
+            return Err(invalid("[input] mean", "expected three finite numbers"));
         }
         if !input.deviation.iter().all(|d| d.is_finite() && *d > 0.0) {
-            return Err("[input] deviation: expected three numbers above 0".to_owned());
+            return Err(invalid("[input] deviation", "expected three numbers above 0"));
         }
         if !(0.0..=255.0).contains(&input.pad) {
-            return Err(format!("[input] pad: expected 0 to 255, found {}", input.pad));
+            return Err(invalid("[input] pad", format!("expected 0 to 255, found {}", input.pad)));
         }
         let output = output.checked()?;
         match (output.kind, &prompt) {
             (OutputKind::Promptable, None) => {
-                return Err(
-                    "[prompt]: is missing (expected encoder and decoder of a promptable model)".to_owned()
-                );
+                return Err(invalid(
+                    "[prompt]",
+                    "is missing (expected encoder and decoder of a promptable model)",
+                ));
             }
             (kind, Some(_)) if kind != OutputKind::Promptable => {
-                return Err("[prompt]: is for kind = \"promptable\"".to_owned());
+                return Err(invalid("[prompt]", "is for kind = \"promptable\""));
             }
             _ => {}
         }
         let names = match (&classes.list, classes.names) {
-            (Some(_), Some(_)) => return Err("[classes]: expected a list or names, found both".to_owned()),
+            (Some(_), Some(_)) => {
+                return Err(invalid("[classes]", "expected a list or names, found both"));
+            }
             (None, None) => Vec::new(),
             (None, Some(names)) => names,
             (Some(name), None) => classes::list(name).ok_or_else(|| {
-                format!("[classes] list: expected {}, found `{}`", classes::LISTS.join(", "), excerpt(name))
+                invalid(
+                    "[classes] list",
+                    format!("expected {}, found `{}`", classes::LISTS.join(", "), excerpt(name)),
+                )
             })?,
         };
         if names.len() > MAX_CLASSES {
-            return Err(format!("[classes]: {} names (expected at most {MAX_CLASSES})", names.len()));
+            return Err(invalid(
+                "[classes]",
+                format!("{} names (expected at most {MAX_CLASSES})", names.len()),
+            ));
         }
         if let Some(number) = output.background
             && !names.is_empty()
             && !(-1..names.len() as i64).contains(&number)
         {
             let last = names.len() - 1;
-            return Err(format!(
-                "[output] background: expected the number of a class, 0 to {last}, or -1, found {number}"
+            return Err(invalid(
+                "[output] background",
+                format!("expected the number of a class, 0 to {last}, or -1, found {number}"),
             ));
         }
         for (group, members) in &classes.groups {
@@ -405,11 +433,9 @@ impl Raw {
                 if !names.contains(member) {
                     let near = nearest(member, names.iter().map(String::as_str));
                     let hint = near.map_or_else(String::new, |near| format!("; did you mean `{near}`?"));
-                    return Err(format!(
-                        "[classes.groups] {}: `{}` is not a class of the model{hint}",
-                        excerpt(group),
-                        excerpt(member)
-                    ));
+                    let problem = format!("`{}` is not a class of the model{hint}", excerpt(member));
+                    let place = format!("[classes.groups] {}", excerpt(group));
+                    return Err(invalid(place, problem));
                 }
             }
         }
@@ -418,7 +444,7 @@ impl Raw {
 }
 
 impl RawOutput {
-    fn checked(self) -> Result<OutputSpec, String> {
+    fn checked(self) -> Result<OutputSpec, DescriptionError> {
         let out = OutputSpec {
             kind: self.kind,
             boxes: self.boxes,
@@ -435,10 +461,13 @@ impl RawOutput {
             prompt: self.prompt,
         };
         if out.prompt.is_some() && out.kind != OutputKind::Boxes {
-            return Err("[output] prompt: is for kind = \"boxes\"".to_owned());
+            return Err(invalid("[output] prompt", "is for kind = \"boxes\""));
         }
         if !(out.nms > 0.0 && out.nms <= 1.0) {
-            return Err(format!("[output] nms: expected above 0 and at most 1, found {}", out.nms));
+            return Err(invalid(
+                "[output] nms",
+                format!("expected above 0 and at most 1, found {}", out.nms),
+            ));
         }
         let needed: &[(&str, bool)] = &match out.kind {
             OutputKind::Semantic => vec![("masks", out.masks.is_some())],
@@ -456,7 +485,9 @@ impl RawOutput {
             OutputKind::Promptable => vec![("masks", out.masks.is_some())],
         };
         match needed.iter().find(|(_, is_there)| !is_there) {
-            Some((name, _)) => Err(format!("[output]: `{name}` is missing (the name of an output)")),
+            Some((name, _)) => {
+                Err(invalid("[output]", format!("`{name}` is missing (the name of an output)")))
+            }
             None => Ok(out),
         }
     }
@@ -533,10 +564,10 @@ mod tests {
                 "[output] prompt: is for kind = \"boxes\"",
             ),
         ] {
-            assert_eq!(ModelDescription::parse(&text).unwrap_err(), expected);
+            assert_eq!(ModelDescription::parse(&text).unwrap_err().to_string(), expected);
         }
-        let kinds = ModelDescription::parse("[output]\nkind = 'mask'\n").unwrap_err();
+        let kinds = ModelDescription::parse("[output]\nkind = 'mask'\n").unwrap_err().to_string();
         assert!(kinds.starts_with("line 2: unknown variant `mask`, expected one of `semantic`"), "{kinds}");
-        assert!(ModelDescription::parse("[output\n").unwrap_err().starts_with("line 1: "));
+        assert_eq!(ModelDescription::parse("[output\n").unwrap_err().place, "line 1");
     }
 }

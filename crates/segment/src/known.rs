@@ -36,7 +36,7 @@ pub(crate) fn guess(ports: &[TensorPort], outputs: &[Tensor]) -> Result<Descript
             let list =
                 list_of(classes).map_or_else(String::new, |list| format!("[classes]\nlist = '{list}'\n"));
             let text = format!("[input]\n{input}[output]\n{output}{list}");
-            let mut description = ModelDescription::parse(&text)?;
+            let mut description = ModelDescription::parse(&text).map_err(|error| error.to_string())?;
             if description.classes.is_empty() && classes == 1 {
                 // A model with a single class is assumed to detect persons.
                 description.classes = vec!["person".to_owned()];

@@ -36,7 +36,9 @@ mod proto;
 mod segmenter;
 
 pub use decode::Detection;
-pub use description::{Activation, BoxForm, BoxUnits, ChannelOrder, Layout, ModelDescription, OutputKind};
+pub use description::{
+    Activation, BoxForm, BoxUnits, ChannelOrder, DescriptionError, Layout, ModelDescription, OutputKind,
+};
 pub use engine::{InferenceEngine, Tensor, TensorPort};
 #[cfg(feature = "onnxruntime")]
 pub use engine::{LIBRARY_VARIABLE, LibraryChoice, PYTHON_VARIABLE, Runtime};

@@ -3,7 +3,7 @@
 use std::path::{Path, PathBuf};
 
 use crate::classes::nearest;
-use crate::decode::{self, CandidateBox, DecodeParameters, Detection, Outputs};
+use crate::decode::{self, CandidateBox, DecodeError, DecodeParameters, Detection, Outputs};
 use crate::description::{Layout, ModelDescription, OutputKind, SIDES};
 use crate::engine::{InferenceEngine, Tensor, TensorPort};
 use crate::error::ModelError;
@@ -189,7 +189,7 @@ impl Segmenter {
             wanted: &self.selected,
             confidence: self.confidence,
         };
-        let bad = |what: String| ModelError::Run {
+        let bad = |what: DecodeError| ModelError::Run {
             path: self.model.path().to_owned(),
             problem: format!(
                 "output {what}; describe the model in a .toml next to it (docs/reference/masks.md)"

@@ -21,6 +21,16 @@ pub const MAX_CONFIG_BYTES: u64 = 1 << 20;
 /// Table of a config file that holds the record of a run; options are never read from it.
 pub const RECORD_TABLE: &str = "run";
 
+/// Options of earlier versions that are constants of the recipe now, with their values. Files may still hold them.
+const REMOVED_OPTIONS: [(&str, f64); 6] = [
+    ("sh-every", 1.0 / 30.0),
+    ("dead-opacity", 0.005),
+    ("exposure-decay", 0.0),
+    ("pose-decay", 1e-6),
+    ("poses-from", 0.1),
+    ("poses-until", 0.9),
+];
+
 /// Part of a run's record of its start if that was random splats.
 const RANDOM_START_NOTE: &str = " random splats in ";
 
@@ -110,7 +120,8 @@ impl TrainOptions {
         Ok(options.without_ineffective())
     }
 
-    /// All options in the text of a config file; a table `[run]` is skipped. `path` is used in messages.
+    /// All options in the text of a config file; a table `[run]` is skipped, and so are options of earlier versions
+    /// with the value that is constant now. `path` is used in messages.
     ///
     /// ```
     /// use gausset_train::{Strategy, TrainOptions};
@@ -129,6 +140,10 @@ impl TrainOptions {
         let mut options = Self::default();
         for (key, value) in table {
             if key == RECORD_TABLE {
+                continue;
+            }
+            if let Some((_, constant)) = REMOVED_OPTIONS.iter().find(|(removed, _)| *removed == key) {
+                check_removed(path, key, &value, *constant)?;
                 continue;
             }
             if !Self::keys().any(|known| known == key) {
@@ -156,6 +171,15 @@ impl TrainOptions {
             _ => Vec::new(),
         }
     }
+}
+
+/// Checks that a file gives a removed option the value that is constant now; another value cannot be honoured.
+fn check_removed(path: &Path, key: String, value: &toml::Value, constant: f64) -> Result<(), OptionsError> {
+    if value.as_float().or(value.as_integer().map(|whole| whole as f64)) == Some(constant) {
+        return Ok(());
+    }
+    let what = format!("this option was removed (expected its constant value {constant}, found {value})");
+    Err(OptionsError::Value { path: path.to_owned(), key, what })
 }
 
 /// Reads a text file of bounded size.
@@ -222,6 +246,18 @@ mod tests {
         assert!(message("steps = -1").starts_with("my.toml: steps: "));
         assert!(message("seed = 1\nsteps = = 3").starts_with("my.toml: line 2: "));
         assert!(message("seed = 1\nseed = 2").starts_with("my.toml: line 2: "));
+    }
+
+    #[test]
+    fn a_removed_option_is_skipped_with_its_constant_value_and_refused_with_another() {
+        let text: String =
+            REMOVED_OPTIONS.iter().map(|(key, value)| format!("{key} = {value:?}\n")).collect();
+        assert_eq!(parse(&text).unwrap(), TrainOptions::default());
+        assert_eq!(parse("exposure-decay = 0").unwrap(), TrainOptions::default());
+        assert_eq!(
+            parse("dead-opacity = 0.1").unwrap_err().to_string(),
+            "my.toml: dead-opacity: this option was removed (expected its constant value 0.005, found 0.1)"
+        );
     }
 
     #[test]

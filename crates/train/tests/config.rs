@@ -241,13 +241,6 @@ fn windows_that_are_empty_or_out_of_order_are_refused() {
         "⟨density-from = 0.1⟩ and ⟨density-until = 0.5⟩: no multiple of ⟨density-every⟩ 900 is between steps 100 \
          and 500 (expected at least one)"
     );
-    let poses = TrainOptions {
-        refine_poses: Some(true),
-        poses_from: Some(0.9),
-        poses_until: Some(0.1),
-        ..TrainOptions::default()
-    };
-    assert!(message(poses).starts_with("⟨poses-from = 0.9⟩ and ⟨poses-until = 0.1⟩: the window of pose"));
     // A single step has no window, which is not an error by default.
     assert!(resolve(TrainOptions { steps: Some(1), ..TrainOptions::default() }).is_ok());
 }
@@ -308,8 +301,7 @@ fn options_that_the_others_leave_without_effect_are_refused_by_name() {
         "prune-screen",
         "opacity-reset-every",
     ];
-    let mcmc = [("dead-opacity", "0.1"), ("growth", "1.1"), ("split-largest", "0.2"), ("noise", "3.0")];
-    let poses = ["lr-poses", "pose-decay", "poses-from"];
+    let mcmc = [("growth", "1.1"), ("split-largest", "0.2"), ("noise", "3.0")];
     // Choices; an option without effect under them, and its value; a choice that makes it effective.
     type Case =
         (Vec<(&'static str, &'static str)>, &'static str, &'static str, Vec<(&'static str, &'static str)>);
@@ -321,17 +313,14 @@ fn options_that_the_others_leave_without_effect_are_refused_by_name() {
     for (key, value) in mcmc {
         cases.push((vec![("strategy", "'classic'")], key, value, vec![]));
     }
-    for key in ["lr-exposure", "lr-exposure-final", "exposure-decay"] {
+    for key in ["lr-exposure", "lr-exposure-final"] {
         cases.push((vec![("exposure", "'off'")], key, "0.1", vec![("exposure", "'on'")]));
     }
-    for key in poses {
-        cases.push((vec![], key, "0.1", vec![("refine-poses", "true")]));
-    }
+    cases.push((vec![("refine-poses", "false")], "lr-poses", "0.1", vec![("refine-poses", "true")]));
     let budget = vec![("time-budget", "'3s'")];
     cases.push((budget.clone(), "steps", "500", vec![("time-budget", "'none'")]));
     cases.push((budget, "plan", "'9 0:500'", vec![("time-budget", "'none'"), ("steps", "500")]));
     cases.push((vec![("coarse-factor", "1")], "coarse-until", "0.3", vec![("coarse-factor", "2")]));
-    cases.push((vec![("sh-degree", "0")], "sh-every", "0.1", vec![("sh-degree", "1")]));
     cases.push((vec![("sh-degree", "0")], "lr-sh-rest", "0.1", vec![("sh-degree", "1")]));
     let pull = ("opacity-regularisation", "0.0");
     cases.push((vec![pull], "opacity-regularisation-until", "0.5", vec![]));
@@ -359,6 +348,9 @@ fn options_that_the_others_leave_without_effect_are_refused_by_name() {
         assert!(is_right || repair.is_empty(), "{choices:?}, ⟨{key}⟩, {repair:?}");
         assert!(TrainConfig::resolve(&given(&choices), None).is_ok(), "{choices:?}");
     }
+    // A rate of the poses implies that they are refined.
+    let implied = TrainConfig::resolve(&given(&[("lr-poses", "0.1")]), None).unwrap();
+    assert_eq!(implied.recipe.poses.map(|poses| poses.rate), Some(0.1));
     // No images are held out and no evaluation is requested.
     assert!(TrainConfig::resolve(&given(&[("test-every", "0"), ("eval-every", "0")]), None).is_ok());
 }
@@ -396,7 +388,7 @@ fn what_a_run_has_recorded_is_a_config_file_whatever_it_chose() {
     for (choices, expected) in [
         (vec![("strategy", "'classic'")], vec!["opacity-regularisation-until", "initial-splats"]),
         (vec![("coarse-factor", "1")], vec!["coarse-until", "initial-splats"]),
-        (vec![("sh-degree", "0")], vec!["sh-every", "lr-sh-rest", "initial-splats"]),
+        (vec![("sh-degree", "0")], vec!["lr-sh-rest", "initial-splats"]),
         // A run with a time budget that was stopped.
         (vec![("time-budget", "'9s'")], vec!["steps", "initial-splats"]),
     ] {
@@ -507,10 +499,10 @@ prop_compose! {
             threads: given(39).then_some(wholes[4] as u32 % 1024),
             sh_degree: given(40).then_some((wholes[5] % 4) as u8),
             lr_means: x(0), lr_means_final: x(1), lr_scales: x(2), lr_quats: x(3), lr_opacities: x(4),
-            lr_sh_dc: x(5), lr_sh_rest: x(6), sh_every: x(7), dssim_weight: given(8).then_some(numbers[8]),
+            lr_sh_dc: x(5), lr_sh_rest: x(6), dssim_weight: given(8).then_some(numbers[8]),
             grow_gradient: x(9), clone_scale: x(10), prune_opacity: given(11).then_some(numbers[11]),
             prune_scale: x(12), prune_screen: x(13), noise: x(14), lr_exposure: x(15),
-            exposure_decay: given(16).then_some(numbers[16]), lr_poses: x(17), scene_extent: x(18),
+            lr_poses: x(17), scene_extent: x(18),
             initial_opacity: given(19).then_some(numbers[19].clamp(0.01, 0.99)), initial_scale: x(20),
             init_points: given(41).then(|| InitPoints::WORDS[wholes[6] as usize % 3].parse().unwrap()),
             keep_depth: given(42).then_some(wholes[7] % 2 == 0),

@@ -1,7 +1,7 @@
 //! Image encoding: JPEG for viewing, PNG where every bit counts.
 
 use gausset_core::RgbImage8;
-use gausset_io::image::encode::png_rgb8;
+use gausset_io::image::encode::{self, png_rgb8};
 use jpeg_encoder::{ColorType, Encoder, SamplingFactor};
 
 /// Encoding of a frame.
@@ -18,6 +18,20 @@ pub(crate) enum Codec {
 /// JPEG quality of a frame at rest: above 38 dB against the uncompressed frame in any scene.
 const RESTING_QUALITY: u8 = 93;
 
+/// Why an image cannot be encoded.
+#[derive(Debug, thiserror::Error)]
+pub enum EncodeError {
+    /// As PNG.
+    #[error(transparent)]
+    Png(#[from] encode::EncodingError),
+    /// As JPEG.
+    #[error(transparent)]
+    Jpeg(#[from] jpeg_encoder::EncodingError),
+    /// A side is too long for JPEG.
+    #[error(transparent)]
+    Side(#[from] std::num::TryFromIntError),
+}
+
 impl Codec {
     /// Number of the codec in the header of a frame.
     pub(crate) const fn number(self) -> u8 {
@@ -28,18 +42,17 @@ impl Codec {
     }
 
     /// Encodes an image.
-    pub(crate) fn encode(self, picture: &RgbImage8) -> Result<Vec<u8>, String> {
+    pub(crate) fn encode(self, picture: &RgbImage8) -> Result<Vec<u8>, EncodeError> {
         let (quality, sampling) = match self {
-            Self::Png => return png_rgb8(picture).map_err(|error| error.to_string()),
+            Self::Png => return Ok(png_rgb8(picture)?),
             Self::JpegMoving(quality) => (quality, SamplingFactor::F_2_2),
             Self::JpegAtRest => (RESTING_QUALITY, SamplingFactor::F_1_1),
         };
         let mut bytes = Vec::with_capacity(picture.data.len() / 8);
         let mut encoder = Encoder::new(&mut bytes, quality);
         encoder.set_sampling_factor(sampling);
-        let side = |side: u32| u16::try_from(side).map_err(|error| error.to_string());
-        let (width, height) = (side(picture.width)?, side(picture.height)?);
-        encoder.encode(&picture.data, width, height, ColorType::Rgb).map_err(|error| error.to_string())?;
+        let (width, height) = (u16::try_from(picture.width)?, u16::try_from(picture.height)?);
+        encoder.encode(&picture.data, width, height, ColorType::Rgb)?;
         Ok(bytes)
     }
 }

@@ -23,7 +23,7 @@ use crate::pace::FramePacing;
 use crate::protocol::{Command, SplatFilter, VERSION};
 use crate::result::JobResult;
 use crate::scene::SceneDescription;
-use crate::snapshot::{self, Snapshot, Snapshots};
+use crate::snapshot::{self, Snapshot, SnapshotError, Snapshots};
 use crate::thumbs::Thumbnails;
 
 /// Largest number of connected pages.
@@ -36,6 +36,14 @@ const MAX_COMMANDS: usize = 16;
 const REPEAT_INTERVAL: Duration = Duration::from_secs(2);
 /// A frame is rendered smaller instead of later if at least this fraction of its page's quota (one part in N) is free.
 const MIN_QUOTA_PART: u64 = 32;
+
+/// An exact image exceeds the memory of the viewer.
+#[derive(Clone, Copy, Debug, PartialEq, Eq, thiserror::Error)]
+#[error("{pixels} px exceed the memory limit of the viewer (expected at most {most} px)")]
+pub(crate) struct ImageTooLarge {
+    pixels: u64,
+    most: u64,
+}
 
 /// State of a connected page.
 struct Page {
@@ -288,20 +296,24 @@ impl Hub {
         state.snapshots.begin();
         let count = state.count();
         if count > snapshot::MAX_SPLATS {
-            self.take_snapshot(&mut state, splats, Err(snapshot::too_many_splats(count)));
+            self.take_snapshot(&mut state, splats, Err(SnapshotError::TooManySplats(count)));
             return None;
         }
         let sh_degree = if state.scene.live { 0 } else { state.scene.sh_degree };
         let room = state.budget.snapshots.saturating_sub(state.snapshots.bytes());
         let degree = snapshot::sent_degree(count, sh_degree, room);
         if degree.is_none() {
-            self.take_snapshot(&mut state, splats, Err(snapshot::too_little_memory(count, room)));
+            self.take_snapshot(
+                &mut state,
+                splats,
+                Err(SnapshotError::TooLittleMemory { splats: count, room }),
+            );
         }
         degree
     }
 
     /// Stores packed splats, or the reason why packing failed.
-    pub(crate) fn end_snapshot(&self, splats: u64, packed: Result<Vec<u8>, String>) {
+    pub(crate) fn end_snapshot(&self, splats: u64, packed: Result<Vec<u8>, SnapshotError>) {
         self.take_snapshot(&mut self.lock(), splats, packed);
         self.wake.notify_all();
     }
@@ -312,7 +324,7 @@ impl Hub {
         self.end_snapshot(0, Ok(bytes));
     }
 
-    fn take_snapshot(&self, state: &mut HubState, splats: u64, packed: Result<Vec<u8>, String>) {
+    fn take_snapshot(&self, state: &mut HubState, splats: u64, packed: Result<Vec<u8>, SnapshotError>) {
         state.snapshots.end(splats, packed);
         state.pages.values_mut().for_each(|page| page.wants_snapshot = false);
         if let Some(told) = state.snapshots.message_for(0) {
@@ -453,13 +465,10 @@ impl Hub {
     ///
     /// # Errors
     /// An exact image that exceeds the memory of the viewer.
-    pub(crate) fn request(&self, page: u64, ask: Request) -> Result<(), String> {
+    pub(crate) fn request(&self, page: u64, ask: Request) -> Result<(), ImageTooLarge> {
         let most = self.lock().budget.max_pixels();
         if ask.is_exact() && ask.pixels() > most {
-            let pixels = ask.pixels();
-            return Err(format!(
-                "{pixels} px exceed the memory limit of the viewer (expected at most {most} px)"
-            ));
+            return Err(ImageTooLarge { pixels: ask.pixels(), most });
         }
         self.with_page(page, |page| {
             let slot = if ask.replaces_view() { &mut page.view } else { &mut page.side_request };

@@ -60,8 +60,8 @@ fn pages_share_the_splats_that_they_draw_by_themselves() {
     hub.set_hidden(pages[0].page, false);
     assert!(hub.begin_snapshot(1).is_none(), "it has them already");
     assert!(hub.begin_snapshot(2).is_some());
-    hub.end_snapshot(2, Err("none".to_owned()));
-    assert!(hub.want_snapshot(pages[1].page, 1, false).is_some_and(|line| line.contains("none")));
+    hub.end_snapshot(2, Err(SnapshotError::Empty));
+    assert!(hub.want_snapshot(pages[1].page, 1, false).is_some_and(|line| line.contains("no splats")));
     hub.replace_scene(SceneDescription { splats: 3_000_000, ..SceneDescription::default() });
     assert!(hub.begin_snapshot(3).is_none(), "too many");
     assert!(hub.want_snapshot(pages[1].page, 1, false).is_some_and(|line| line.contains("3000000")));
@@ -193,7 +193,7 @@ fn an_exact_frame_keeps_its_size_or_is_refused() {
     let hub = Hub::new(SceneDescription::default());
     hub.limit_memory(64 << 20);
     let page = hub.attach().unwrap().page;
-    let reason = hub.request(page, large(1, [4096, 2304], true)).unwrap_err();
+    let reason = hub.request(page, large(1, [4096, 2304], true)).unwrap_err().to_string();
     assert!(reason.contains("9437184 px exceed the memory limit of the viewer"), "{reason}");
     hub.request(page, large(2, [600, 400], true)).unwrap();
     assert_eq!(hub.take_job(0).map(|job| job.request.pixels()), Some(240_000));

@@ -46,4 +46,5 @@ mod socket;
 pub mod thumbs;
 mod token;
 
+pub use encode::EncodeError;
 pub use server::{Listen, Server, ServerOptions};

@@ -22,7 +22,7 @@ use gausset_pano::look::ColourSettings;
 use gausset_pano::projection::Equirect;
 use serde_json::json;
 
-use crate::encode::Codec;
+use crate::encode::{Codec, EncodeError};
 use crate::site::{Site, SiteAnswer};
 
 /// Largest width of the panorama, px: the texture size that every browser supports.
@@ -64,6 +64,17 @@ pub struct PreviewOptions {
     pub colouring: Colouring,
 }
 
+/// Why a preview page cannot be made.
+#[derive(Debug, thiserror::Error)]
+pub enum PreviewError {
+    /// The panorama or the mask cannot be encoded.
+    #[error(transparent)]
+    Picture(#[from] EncodeError),
+    /// The colour settings cannot be described.
+    #[error(transparent)]
+    Look(#[from] serde_json::Error),
+}
+
 /// The preview page with its encoded data.
 #[derive(Debug)]
 pub struct PreviewPage {
@@ -79,14 +90,14 @@ impl PreviewPage {
     ///
     /// # Errors
     /// The panorama or the mask cannot be encoded.
-    pub fn new(options: &PreviewOptions) -> Result<Self, String> {
+    pub fn new(options: &PreviewOptions) -> Result<Self, PreviewError> {
         let PreviewOptions { title, panorama, equirect, mask, views, colouring } = options;
         let packed = Codec::JpegMoving(QUALITY).encode(panorama)?;
         let mask = mask.as_ref().map(|mask| {
             let data = mask.values.iter().flat_map(|&keep| [if keep == 0 { 0 } else { 255 }; 3]).collect();
             encode::png_rgb8(&RgbImage8 { width: mask.width, height: mask.height, data })
         });
-        let mask = mask.transpose().map_err(|error| error.to_string())?;
+        let mask = mask.transpose().map_err(EncodeError::from)?;
         // The area of the sphere that is covered: left, top, width, height as fractions of the whole.
         let part = [
             equirect.left / equirect.full_width,
@@ -94,7 +105,7 @@ impl PreviewPage {
             f64::from(equirect.width) / equirect.full_width,
             f64::from(equirect.height) / equirect.full_height,
         ];
-        let look = serde_json::to_value(colouring.look).map_err(|error| error.to_string())?;
+        let look = serde_json::to_value(colouring.look)?;
         let views: Vec<_> = views
             .iter()
             .map(|v| json!({"yaw": v.yaw, "pitch": v.pitch, "roll": v.roll, "hfov": v.hfov, "width": v.width, "height": v.height}))

@@ -3,7 +3,7 @@
 use std::sync::Arc;
 use std::time::Instant;
 
-use gausset_core::engine::{Engine, Outputs, RenderOptions, Rendering};
+use gausset_core::engine::{Engine, EngineError, Outputs, RenderOptions, Rendering};
 use gausset_core::splats_transform::Similarity;
 use gausset_core::{Camera, Pose, TargetImage};
 
@@ -12,7 +12,7 @@ use crate::hub::Hub;
 use crate::job::{RenderJob, Request};
 use crate::protocol::{FrameContent, ViewRequest};
 use crate::result::{JobResult, ResultImage};
-use crate::scene::Photos;
+use crate::scene::{Photos, UnreadablePhoto};
 
 /// Settings with which the splats on a device are rendered.
 pub struct RenderSettings<'a> {
@@ -35,8 +35,8 @@ pub fn render_job(hub: &Hub, job: RenderJob, engine: &mut dyn Engine, look: &Ren
     let painted = match &job.request {
         Request::Photo { camera, side, .. } => match look.photos.and_then(|photos| photos.load(*camera)) {
             Some(Ok((photo, ..))) => ResultImage::Photo(photo, *side, look.options.background),
-            Some(Err(reason)) => ResultImage::Failed(reason),
-            None => ResultImage::Failed("there is no such photograph".to_owned()),
+            Some(Err(error)) => ResultImage::Failed(error.to_string()),
+            None => ResultImage::Failed(RenderError::NoPhotograph.to_string()),
         },
         Request::View(view, camera, pose) => {
             let mut rendering = hub.take_buffer(&job);
@@ -54,12 +54,23 @@ pub fn render_job(hub: &Hub, job: RenderJob, engine: &mut dyn Engine, look: &Ren
                 }
                 Ok(None) if view.what == FrameContent::Normals => ResultImage::Normals(rendering, *camera),
                 Ok(None) => ResultImage::View(rendering, view.what),
-                Err(reason) => ResultImage::Failed(reason),
+                Err(error) => ResultImage::Failed(error.to_string()),
             }
         }
     };
     let ms = 1e3 * started.elapsed().as_secs_f64();
     hub.deliver(JobResult::new(job, look.step).with_content(painted, ms));
+}
+
+/// Why a view is not rendered.
+#[derive(Debug, thiserror::Error)]
+enum RenderError {
+    #[error("there is no such photograph")]
+    NoPhotograph,
+    #[error(transparent)]
+    Photo(#[from] UnreadablePhoto),
+    #[error(transparent)]
+    Engine(#[from] EngineError),
 }
 
 /// Renders a view; returns the photograph with which it is compared.
@@ -70,7 +81,7 @@ fn render_view(
     engine: &mut dyn Engine,
     look: &RenderSettings<'_>,
     rendering: &mut Rendering,
-) -> Result<Option<Arc<TargetImage>>, String> {
+) -> Result<Option<Arc<TargetImage>>, RenderError> {
     let mut options = look.options;
     options.sh_degree = view.sh_degree.map_or(options.sh_degree, |degree| degree.min(options.sh_degree));
     options.near_plane =
@@ -81,7 +92,7 @@ fn render_view(
     let (mut camera, mut pose, mut against) = (*camera, *pose, None);
     if view.what == FrameContent::Error {
         let photo = view.against.and_then(|number| look.photos?.load(number));
-        let (photo, of_photo, there) = photo.ok_or("there is no such photograph")??;
+        let (photo, of_photo, there) = photo.ok_or(RenderError::NoPhotograph)??;
         let factor =
             photo.width.div_ceil(camera.width.max(1)).max(photo.height.div_ceil(camera.height.max(1)));
         let factor = factor.clamp(1, photo.width.min(photo.height).max(1));
@@ -103,7 +114,7 @@ fn render_view(
         }
     };
     let pose = look.device_from_saved.apply_to_pose(&pose);
-    engine.render_into(&camera, &pose, &options, outputs, rendering).map_err(|error| error.to_string())?;
+    engine.render_into(&camera, &pose, &options, outputs, rendering)?;
     Ok(against)
 }
 

@@ -140,7 +140,7 @@ impl JobResult {
                 message.extend(bytes);
                 (EncodedMessage::Frame(message), self.is_moving.then_some(self.render_ms + encode_ms))
             }
-            Err(reason) => text(serde_json::json!({ "t": "error", "id": self.id, "line": reason })),
+            Err(error) => text(serde_json::json!({ "t": "error", "id": self.id, "line": error.to_string() })),
         }
     }
 }

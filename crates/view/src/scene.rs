@@ -6,8 +6,8 @@ use gausset_core::engine::RenderOptions;
 use gausset_core::se3::{Mat3, dot, norm};
 use gausset_core::splats_transform::Similarity;
 use gausset_core::{Camera, Pose, Splats, TargetImage};
-use gausset_io::dataset::Loader;
 use gausset_io::dataset::init::common_cube;
+use gausset_io::dataset::{Loader, SkippedImage};
 use gausset_train::cameras::{self, NamedCamera};
 use gausset_train::orbit::{self, ImageShape};
 use gausset_train::{Split, up};
@@ -80,6 +80,11 @@ impl SceneCamera {
     }
 }
 
+/// A photograph that cannot be read.
+#[derive(Debug, thiserror::Error)]
+#[error("{}: {}", .0.name, .0.reason)]
+pub(crate) struct UnreadablePhoto(SkippedImage);
+
 /// A photograph with its camera and pose, in the axes of the saved splats.
 type Photo = (Arc<TargetImage>, Camera, Pose);
 
@@ -116,10 +121,10 @@ impl Photos {
     /// The photograph of a camera with its view; `None` if there is no such camera.
     ///
     /// # Errors
-    /// The photograph cannot be read, as one line.
-    pub(crate) fn load(&self, camera: usize) -> Option<Result<Photo, String>> {
+    /// The photograph cannot be read.
+    pub(crate) fn load(&self, camera: usize) -> Option<Result<Photo, UnreadablePhoto>> {
         let &(index, camera, pose) = self.views.get(camera)?;
-        let photo = self.loader.get(index).map_err(|skipped| format!("{}: {}", skipped.name, skipped.reason));
+        let photo = self.loader.get(index).map_err(UnreadablePhoto);
         Some(photo.map(|photo| (photo, camera, pose)))
     }
 }

@@ -8,7 +8,7 @@ use std::sync::{Arc, Weak};
 use std::thread;
 use std::time::{Duration, Instant};
 
-use gausset_core::engine::Engine;
+use gausset_core::engine::{Engine, EngineError};
 use gausset_core::splats_transform::Similarity;
 use gausset_core::{Splats, sh};
 use gausset_io::splat::{self, Format, SaveOptions, SplatFile};
@@ -24,6 +24,37 @@ pub const MAX_SPLATS: u64 = 2_000_000;
 const MAX_BYTES_WITH_SH: u64 = 8_000_000;
 /// Shortest interval between copies of splats in training.
 const COPY_INTERVAL: Duration = Duration::from_secs(10);
+
+/// Why there is no snapshot.
+#[derive(Debug, thiserror::Error)]
+pub enum SnapshotError {
+    /// More splats than a browser can draw.
+    #[error("{0} splats are too many to draw in a browser (expected at most {MAX_SPLATS})")]
+    TooManySplats(u64),
+    /// Packing needs more than the viewer may use.
+    #[error(
+        "packing {splats} splats for the browser needs {} (expected at most {}, the viewer's memory limit)",
+        text::format_bytes(packing_bytes(*splats, 0)), text::format_bytes(*room)
+    )]
+    TooLittleMemory {
+        /// Number of splats.
+        splats: u64,
+        /// Memory that is left, bytes.
+        room: u64,
+    },
+    /// There are no splats.
+    #[error("no splats")]
+    Empty,
+    /// The device did not return its splats.
+    #[error(transparent)]
+    Device(#[from] EngineError),
+    /// The splats cannot be written.
+    #[error(transparent)]
+    Write(#[from] std::io::Error),
+    /// Packing did not end.
+    #[error("the splats could not be packed")]
+    NotPacked,
+}
 
 /// Packed splats for browsers.
 #[derive(Debug)]
@@ -45,7 +76,7 @@ pub(crate) struct Snapshots {
     /// When splats were last copied.
     copied_at: Option<Instant>,
     /// The state of the splats that could not be packed, and why.
-    failed: Option<(u64, String)>,
+    failed: Option<(u64, SnapshotError)>,
     count: u64,
 }
 
@@ -68,7 +99,7 @@ impl Snapshots {
     }
 
     /// Packing of this state of the splats has ended.
-    pub(crate) fn end(&mut self, state: u64, packed: Result<Vec<u8>, String>) {
+    pub(crate) fn end(&mut self, state: u64, packed: Result<Vec<u8>, SnapshotError>) {
         self.is_packing = false;
         let bytes = match packed {
             Ok(bytes) => bytes,
@@ -86,7 +117,7 @@ impl Snapshots {
     /// The message to a page that has snapshot `have`: that there is a newer one, or why there is none.
     pub(crate) fn message_for(&self, have: u64) -> Option<String> {
         let word = match (&self.failed, &self.newest) {
-            (Some((_, reason)), _) => json!({ "t": "snapshot", "number": 0, "line": reason }),
+            (Some((_, reason)), _) => json!({ "t": "snapshot", "number": 0, "line": reason.to_string() }),
             (None, Some(newest)) if newest.number != have => {
                 json!({ "t": "snapshot", "number": newest.number, "bytes": newest.bytes.len() })
             }
@@ -117,12 +148,8 @@ pub fn pack_if_due(
 ) -> bool {
     let Some(sh_degree) = hub.begin_snapshot(state) else { return false };
     let _span = gausset_prof::span("view");
-    let copied = engine.read_splats(sh_degree).map_err(|error| error.to_string());
-    let packing = PackingGuard {
-        hub: Arc::clone(hub),
-        state,
-        packed: Err("the splats could not be packed".to_owned()),
-    };
+    let copied = engine.read_splats(sh_degree).map_err(SnapshotError::from);
+    let packing = PackingGuard { hub: Arc::clone(hub), state, packed: Err(SnapshotError::NotPacked) };
     let work = move || {
         let mut packing = packing;
         packing.packed = copied.and_then(|splats| pack(splats, &saved_from_device, antialiased));
@@ -136,7 +163,7 @@ pub fn pack_if_due(
 struct PackingGuard {
     hub: Arc<Hub>,
     state: u64,
-    packed: Result<Vec<u8>, String>,
+    packed: Result<Vec<u8>, SnapshotError>,
 }
 
 impl Drop for PackingGuard {
@@ -148,14 +175,14 @@ impl Drop for PackingGuard {
 /// Packs splats as a snapshot.
 ///
 /// # Errors
-/// There are no splats, or too many, as a reason.
+/// There are no splats, or too many.
 pub fn pack(
     mut splats: Splats,
     saved_from_device: &Similarity,
     antialiased: bool,
-) -> Result<Vec<u8>, String> {
+) -> Result<Vec<u8>, SnapshotError> {
     if splats.len() as u64 > MAX_SPLATS {
-        return Err(too_many_splats(splats.len() as u64));
+        return Err(SnapshotError::TooManySplats(splats.len() as u64));
     }
     if *saved_from_device != Similarity::IDENTITY {
         saved_from_device.apply_to_splats(&mut splats);
@@ -163,8 +190,8 @@ pub fn pack(
     let document = SplatFile { antialiased, ..SplatFile::new(splats) };
     let mut bytes = Vec::with_capacity(17 * document.splats.len() + 4096);
     let saved = splat::write(&mut bytes, &document, Format::CompressedPly, &SaveOptions::default());
-    match saved.map_err(|error| error.to_string())?.splats {
-        0 => Err("no splats".to_owned()),
+    match saved?.splats {
+        0 => Err(SnapshotError::Empty),
         _ => Ok(bytes),
     }
 }
@@ -184,19 +211,6 @@ pub(crate) fn sent_degree(splats: u64, sh_degree: u8, room: u64) -> Option<u8> {
 fn packing_bytes(splats: u64, sh_degree: u8) -> u64 {
     let coefficients = 3 * sh::coefficients(sh_degree) as u64;
     splats * (4 * (11 + coefficients) + 24 + 17 + coefficients)
-}
-
-/// Error message: too many splats for a browser.
-pub(crate) fn too_many_splats(splats: u64) -> String {
-    format!("{splats} splats are too many to draw in a browser (expected at most {MAX_SPLATS})")
-}
-
-/// Error message: too little memory to pack the splats.
-pub(crate) fn too_little_memory(splats: u64, room: u64) -> String {
-    let (needed, room) = (text::format_bytes(packing_bytes(splats, 0)), text::format_bytes(room));
-    format!(
-        "packing {splats} splats for the browser needs {needed} (expected at most {room}, the viewer's memory limit)"
-    )
 }
 
 #[cfg(test)]
@@ -259,7 +273,7 @@ mod tests {
         drop(first);
         assert!(all.may_begin(false));
         all.begin();
-        all.end(3, Err("too many".to_owned()));
+        all.end(3, Err(SnapshotError::TooManySplats(9)));
         assert!(all.is_current(3) && all.newest().unwrap().number == 2, "not tried again and again");
         assert!(all.message_for(2).unwrap().contains("too many"));
     }

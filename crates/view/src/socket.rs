@@ -221,7 +221,7 @@ fn handle_message(message: PageMessage, hub: &Hub, page: u64) -> Option<String> 
         }
         PageMessage::Photo { id, camera, side } => {
             let refused = hub.request(page, Request::Photo { id, camera, side }).err();
-            return refused.map(|reason| error_line(id, &reason));
+            return refused.map(|error| error_line(id, &error.to_string()));
         }
         PageMessage::Ack { id } => hub.acknowledge(page, id),
         PageMessage::Hidden { hidden } => hub.set_hidden(page, hidden),
@@ -249,7 +249,7 @@ fn request_view(view: Box<ViewRequest>, hub: &Hub, page: u64) -> Option<String> 
         Ok((camera, pose)) => {
             let id = view.id;
             let refused = hub.request(page, Request::View(view, camera, pose)).err();
-            refused.map(|reason| error_line(id, &reason))
+            refused.map(|error| error_line(id, &error.to_string()))
         }
         Err(error) => Some(error_line(view.id, &error.to_string())),
     }

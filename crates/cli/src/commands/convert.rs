@@ -9,7 +9,6 @@ use gausset_core::{Region, sh};
 use gausset_io::splat::{FORMATS, Format, SpzAxes};
 use gausset_train::Up;
 
-use super::pano::split::parse_positive;
 use super::splat_facts;
 use super::training::exit_status;
 use crate::EarlyExit;
@@ -18,6 +17,7 @@ use crate::device::ComputeArgs;
 use crate::events::run_job;
 use crate::exit::Status;
 use crate::interrupt::Interrupt;
+use crate::value_parsers::parse_positive;
 
 const AFTER_HELP: &str = "\
 Examples:

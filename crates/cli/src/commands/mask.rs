@@ -114,16 +114,16 @@ pub(crate) struct MaskArgs {
     /// Panoramas: distance within which mask edges snap to image edges, degrees; 0 = off.
     #[arg(long, value_name = "DEG", default_value_t = 0.5)]
     edges: f64,
-    /// Output: masks|cutouts|both; cut-outs are images with alpha in DIR/cutouts.
+    /// Output: masks|cutouts|both; cut-outs, with alpha, are in DIR/cutouts [default: masks].
     #[arg(
-        long, value_name = "MODES", default_value = "masks", hide_possible_values = true,
+        long, value_name = "MODES", hide_possible_values = true,
         value_parser = PossibleValuesParser::new(["masks", "cutouts", "both"]).map(|name| match name.as_str() {
             "masks" => OutputModes::Masks,
             "cutouts" => OutputModes::Cutouts,
             _ => OutputModes::Both,
         })
     )]
-    modes: OutputModes,
+    modes: Option<OutputModes>,
     /// Lossless format of cut-outs: png|webp.
     #[arg(
         long, value_name = "FORMAT", default_value = "png", hide_possible_values = true,
@@ -195,6 +195,9 @@ impl MaskArgs {
         options.wanted.remove.clone_from(&self.remove);
         options.wanted.keep.clone_from(&self.keep);
         options.wanted.confidence = self.confidence;
+        // Options of cut-outs imply cut-outs in addition to the masks.
+        let has_cutout_options = self.feather > 0.0 || self.cutout_format != CutoutFormat::Png;
+        let implied_modes = if has_cutout_options { OutputModes::Both } else { OutputModes::Masks };
         MaskOptions {
             frames: FrameOptions { track: self.track.options(), ..self.choice.options() },
             kind: self.kind,
@@ -211,7 +214,7 @@ impl MaskArgs {
             smallest: self.smallest,
             edges: self.edges,
             feather: self.feather,
-            modes: self.modes,
+            modes: self.modes.unwrap_or(implied_modes),
             cutouts: self.cutout_format,
             empty_masks: self.empty_masks,
             model_timeout: self.model_timeout,

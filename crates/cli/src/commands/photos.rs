@@ -11,7 +11,6 @@ use gausset_train::TrainOptions;
 use super::overwrite;
 use super::pano::align::ToolArgs;
 use super::pano::frames::SelectArgs;
-use super::pano::split::parse_positive;
 use super::training::{RunOutputArgs, exit_status, summary_json, training_status};
 use super::viewer::ViewerArgs;
 use crate::console::Console;
@@ -20,6 +19,7 @@ use crate::events::{run_job, run_job_with_viewer};
 use crate::exit::Status;
 use crate::interrupt::Interrupt;
 use crate::options::{ExtraOptionArgs, OptionArgs, RunCommand};
+use crate::value_parsers::parse_positive;
 use crate::{EarlyExit, describe};
 
 const ALIGN_HELP: &str = "\

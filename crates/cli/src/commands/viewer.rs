@@ -48,7 +48,10 @@ impl ListenArgs {
     }
 }
 
-/// Arguments of the viewer of a running training.
+/// Default of the maximum fraction of the time spent on rendering for the viewer.
+const VIEWER_SHARE: f64 = 0.25;
+
+/// Arguments of the viewer of a running training. Each of them implies the viewer.
 #[derive(Clone, Debug, Args)]
 pub(crate) struct ViewerArgs {
     /// Show the training in a browser while it runs; port 0 = any [default port: 7007, or the next free port].
@@ -56,14 +59,11 @@ pub(crate) struct ViewerArgs {
         long, value_name = "PORT", num_args = 0..=1, require_equals = true, help_heading = "Viewer"
     )]
     viewer: Option<Option<u16>>,
-    /// Maximum fraction of the time spent on rendering for the viewer, above 0 and up to 1.
-    #[arg(
-        long, value_name = "SHARE", default_value_t = 0.25, value_parser = parse_fraction, requires = "viewer",
-        help_heading = "Viewer"
-    )]
-    viewer_share: f64,
+    /// Maximum fraction of the time spent on rendering for the viewer, above 0 and up to 1 [default: 0.25].
+    #[arg(long, value_name = "SHARE", value_parser = parse_fraction, help_heading = "Viewer")]
+    viewer_share: Option<f64>,
     /// Keep the viewer running after the training until Ctrl-C; implied on a terminal.
-    #[arg(long, requires = "viewer", help_heading = "Viewer")]
+    #[arg(long, help_heading = "Viewer")]
     viewer_linger: bool,
     #[command(flatten)]
     listen: ListenArgs,
@@ -81,6 +81,11 @@ pub(crate) struct Viewer {
 }
 
 impl ViewerArgs {
+    /// Whether a viewer is requested, by name or by an option that is about it.
+    fn is_wanted(&self) -> bool {
+        self.viewer.is_some() || self.viewer_share.is_some() || self.viewer_linger || self.listen.is_given()
+    }
+
     /// Starts the viewer if it is requested, and prints its address. The name of the folder `run` is the page's title.
     pub(crate) fn start(
         &self,
@@ -88,21 +93,17 @@ impl ViewerArgs {
         interrupt: &Interrupt,
         console: &Console,
     ) -> Result<Option<Viewer>, EarlyExit> {
-        let Some(port) = self.viewer else {
-            if self.listen.listen.is_some() {
-                return Err(Failure::usage(
-                    "--listen: has no effect without --viewer; leave it out, or give --viewer",
-                )
-                .into());
-            }
+        if !self.is_wanted() {
             return Ok(None);
-        };
+        }
         let name = run.file_name().unwrap_or_default().display().to_string();
         let hub = Hub::new(SceneDescription { title: name, live: true, ..SceneDescription::default() });
-        let server = Server::start(Arc::clone(&hub), &self.listen.options(port)).map_err(server_failure)?;
+        let server = Server::start(Arc::clone(&hub), &self.listen.options(self.viewer.flatten()))
+            .map_err(server_failure)?;
         announce(&server, console)?;
+        let share = self.viewer_share.unwrap_or(VIEWER_SHARE);
         let lingers = self.viewer_linger || std::io::IsTerminal::is_terminal(&std::io::stdin());
-        let live = LiveRenderer::new(hub, self.viewer_share, lingers, Arc::clone(interrupt.stop()));
+        let live = LiveRenderer::new(hub, share, lingers, Arc::clone(interrupt.stop()));
         Ok(Some(Viewer { live, _server: server }))
     }
 }

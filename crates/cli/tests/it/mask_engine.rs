@@ -46,7 +46,7 @@ fn a_library_is_taken_where_it_was_named_and_nowhere_else() {
     assert!(line.contains("/nonexistent/python"), "{line}");
     let line = refused(&workshop, &[&engine[..], &["--onnx-library", "absent.so"]].concat(), &[]);
     assert!(line.contains("absent.so: ONNX Runtime: no such file (named by --onnx-library)"), "{line}");
-    let line = refused(&workshop, &["--onnx-library", "libonnxruntime.so"], &[]);
+    let line = refused(&workshop, &["--mask-engine", "rten", "--onnx-library", "libonnxruntime.so"], &[]);
     assert!(line.contains("--onnx-library: has no effect with --mask-engine rten"), "{line}");
 }
 

@@ -69,7 +69,7 @@ train data -o r --strategy classic --config growth.toml
 train data -o r --grow-gradient 1e-4
 train data -o r --exposure off --lr-exposure 1e-3
 train data -o r --exposure maybe
-train data -o r --lr-poses 1e-5
+train data -o r --refine-poses=false --lr-poses 1e-5
 train data -o r --steps 5 --time-budget 3s
 train data -o r --coarse-factor 1 --coarse-until 0.3
 train data -o r --test-every 0 --eval-every 5
@@ -166,8 +166,6 @@ view held --listen here
 view held --allow-host box
 train data -o seen --viewer=x
 train data -o seen --viewer --viewer-share 0
-train data -o seen --viewer-linger
-train data -o seen --listen 0.0.0.0
 clean held
 clean held/splats.ply -o out.ply
 clean empty -o out.ply
@@ -200,7 +198,7 @@ mask data/images -o r --model red.onnx --dilate 90
 mask data/images -o r --model red.onnx --passes 3
 mask data/images -o r --model red.onnx --mask-views ring9
 mask data/images -o r --model red.onnx --modes alpha
-mask data/images -o r --model red.onnx --feather 1
+mask data/images -o r --model red.onnx --modes masks --feather 1
 mask data/images -o r --model red.onnx --model-toml nowhere.toml
 mask data/images -o r --model red.onnx --model-toml unknown.toml
 mask data/images -o r --model red.onnx --as cubes
@@ -208,13 +206,13 @@ mask data/images -o r --model red.onnx --temporal 9
 mask data/images -o r --model red.onnx --temporal 1
 mask data/images -o r --model red.onnx --max-frames 2
 mask data/images -o r --model red.onnx --cutout-format gif
-mask data/images -o r --model red.onnx --cutout-format webp
+mask data/images -o r --model red.onnx --modes masks --cutout-format webp
 mask data/images -o r --model red.onnx --poses nowhere.csv
 mask walk -o r --still-patch --remove cat
 mask walk -o r --still-patch --confidence 0.3
 mask walk -o r --still-patch --temporal 1
 mask walk -o r --still-patch --explain
-mask walk -o r --model red.onnx --python nowhere
+mask walk -o r --model red.onnx --mask-engine rten --python nowhere
 mask walk -o r --model red.onnx --profile r/p
 mask lone -o r --model red.onnx
 mask walk -o r --crop-bottom -3
@@ -255,7 +253,6 @@ pano calibrate data/images -o square.json --poses square.json --force
 pano split data/images -o r --lens nowhere.json
 pano preview data/images -o r.png --lens nowhere.json
 pano preview data/images/view_000.png --page -o r.png
-pano preview data/images/view_000.png --port 7007
 pano preview data/images/view_000.png -o r.png --port 7007
 pano preview data/images/view_000.png -o r.png --listen 127.0.0.1
 pano preview data/images/view_000.png -o r.jpg
@@ -264,7 +261,7 @@ pano preview data/images/view_000.png -o empty --force
 pano preview data/images/view_000.png -o r.png --mask nowhere.png
 pano frames nowhere.mp4 --lens nowhere.json
 pano frames nowhere.mp4 --lens nowhere.json --kind ordinary
-pano split data/images -o r --numbering source
+pano split data/images -o r --naming rig --numbering source
 pano split data/images -o r --look exposure
 pano split data/images -o r --look exposre=1
 pano split data/images -o r --look exposure=9

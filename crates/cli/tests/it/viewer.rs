@@ -377,7 +377,7 @@ fn the_browser_is_no_program_of_the_working_folder_and_no_command_line_has_a_sec
 #[test]
 fn a_page_that_comes_before_the_first_step_or_during_evaluations_or_has_no_window_is_served() {
     let workshop = TestFolder::with_data();
-    let options = "--steps 60 --eval-every 2 --refine-poses --poses-from 0 --json --viewer=0 --viewer-linger";
+    let options = "--steps 60 --eval-every 2 --refine-poses --json --viewer=0 --viewer-linger";
     let options: Vec<&str> = options.split(' ').collect();
     let shown = RunningViewer::start(&workshop, &[&["train", "data", "-o", "run"][..], &options].concat());
     let mut robot = PageClient::connect(&shown);

@@ -10,34 +10,11 @@ use gausset_pano::selection::FRAMES_FILE;
 use gausset_pano::sphere_video::SphereVideo;
 use gausset_pano::split::{self, SplitDescription};
 
-use super::MaskOptions;
+use super::{InputKind, MaskOptions};
 use crate::aligner::TOOL_TIMEOUT;
 use crate::panos::source::{Footage, refuse_lone_stream};
 use crate::panos::{FrameOptions, ProjectionOptions};
 use crate::{Failure, Host};
-
-/// Kind of the input images.
-#[derive(Clone, Copy, Debug, PartialEq, Eq)]
-pub enum InputKind {
-    /// Full-sphere images, or parts of an equirectangular panorama.
-    Panoramas,
-    /// Photographs that are no part of a panorama.
-    Photographs,
-    /// Views of panoramas, created by a split.
-    Views,
-}
-
-impl InputKind {
-    /// Noun for one frame.
-    #[must_use]
-    pub const fn noun(self) -> &'static str {
-        match self {
-            Self::Panoramas => "panorama",
-            Self::Photographs => "photograph",
-            Self::Views => "frame",
-        }
-    }
-}
 
 /// Input that has been probed.
 pub(super) enum MaskInput {

@@ -2,7 +2,7 @@
 //! foreground of panoramas, which needs no model.
 //!
 //! ```text
-//! options   options of the job                input     kind of the input, its frames plan      number of concurrent
+//! options   options of the job                input     the opened input, its frames plan      number of concurrent
 //! frames, within memory reading   frames of files and videos        queue     order of frames, and when one can be
 //! finished frame     detection in one frame            direction  detections as directions   photo  one photograph
 //! rotations  rotation of the camera            finish    temporal consistency, dilation, other removed regions keep_box
@@ -48,10 +48,9 @@ use crate::panos::source::Footage;
 use crate::panos::static_foreground::StaticMasks;
 use crate::{Failure, Host, profiling};
 use concurrency::Concurrency;
-pub use input::InputKind;
 use input::MaskInput;
 pub use keep_box::KeepBox;
-pub use options::{CutoutFormat, Dilation, MaskOptions, OutputModes};
+pub use options::{CutoutFormat, Dilation, InputKind, MaskOptions, OutputModes};
 pub use report::{DetectionRecord, MaskResult};
 
 /// Creates masks; with `is_dry_run` opens the input and the model without writing anything.
@@ -119,7 +118,7 @@ fn mask_input(
     let watch = RunLimits { stop: host.stop(), limit: Duration::from_secs(options.model_timeout) };
     let segmenter = match &options.model {
         Some(model) => {
-            let engine = options.engine.open(host)?;
+            let engine = options.engine.open(host.stop())?;
             Some(Segmenter::open(model, options.model_toml.as_deref(), &options.wanted, &engine, watch)?)
         }
         None => None,
@@ -143,9 +142,10 @@ fn mask_input(
     if let Some(why) = still.as_ref().and_then(|still| still.not_found.as_ref()) {
         host.warn("the still patch", why);
     }
-    let settings = options.settings(segmenter.as_ref(), still.as_ref(), input, reach);
+    let settings =
+        options.settings(segmenter.as_ref(), still.as_ref(), (kind, &input.settings_text()), reach);
     // Hash of the options alone: without the detected static foreground, which depends on the frames.
-    let asked = options.settings(segmenter.as_ref(), None, input, reach);
+    let asked = options.settings(segmenter.as_ref(), None, (kind, &input.settings_text()), reach);
     let asked = fingerprint(&format!("{asked} {:?}", options.static_options()));
     let turns =
         if reach > 0 { rotations::recorded_rotations(input) } else { vec![None; input.frames().len()] };

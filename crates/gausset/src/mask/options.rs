@@ -7,12 +7,34 @@ use gausset_pano::layout::Layout;
 use gausset_segment::{ClassSelection, Segmenter};
 use gausset_train::MemoryLimit;
 
-use super::input::{InputKind, MaskInput};
 use super::keep_box::KeepBox;
 use crate::Failure;
 use crate::mask_engine::MaskEngine;
 use crate::panos::FrameOptions;
 use crate::panos::static_foreground::{StaticMasks, StillChoice};
+
+/// Kind of the input images.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub enum InputKind {
+    /// Full-sphere images, or parts of an equirectangular panorama.
+    Panoramas,
+    /// Ordinary photographs.
+    Photographs,
+    /// Views of panoramas, created by a split.
+    Views,
+}
+
+impl InputKind {
+    /// Noun for one frame.
+    #[must_use]
+    pub const fn noun(self) -> &'static str {
+        match self {
+            Self::Panoramas => "panorama",
+            Self::Photographs => "photograph",
+            Self::Views => "frame",
+        }
+    }
+}
 
 /// Largest value of `temporal`.
 const MAX_TEMPORAL: u32 = 5;
@@ -242,12 +264,12 @@ impl MaskOptions {
         self.still_patch || self.crop_bottom > 0.0
     }
 
-    /// Settings that the output of all frames depends on, as text for a hash.
+    /// Settings that the output of all frames depends on, as text for a hash; they include those of the input.
     pub(super) fn settings(
         &self,
         segmenter: Option<&Segmenter>,
         still: Option<&StaticMasks>,
-        input: &MaskInput,
+        (kind, input_settings): (InputKind, &str),
         reach: usize,
     ) -> String {
         let Self { layout, passes, dilate, holes, smallest, edges, feather, modes, empty_masks, .. } = self;
@@ -260,9 +282,9 @@ impl MaskOptions {
                 self.static_options(),
                 still.settings_text()
             )),
-            input.kind(),
+            kind,
             self.cutouts,
-            input.settings_text(),
+            input_settings,
         )
     }
 }

@@ -115,7 +115,10 @@ pub fn align_and_compare(
     if let Err(failure) = &compared {
         host.warn(failure.code, failure.message.clone());
     }
-    Ok(PanoAlignment { reference: compared.ok(), ..PanoAlignment::new(&poses, folder) })
+    Ok(PanoAlignment {
+        reference: compared.ok(),
+        ..PanoAlignment::new(&poses, records::model_folder(folder))
+    })
 }
 
 /// Aligns the views in a folder and writes `sparse/0` and `poses.json`. Uses the prior knowledge in `known`.

@@ -1,13 +1,12 @@
 //! Summary of a panorama alignment.
 
-use std::path::{Path, PathBuf};
+use std::path::PathBuf;
 
 use gausset_pano::export::{AlignedPoses, Georeference};
 use gausset_pano::lens_pose::LensRelation;
 use serde::Serialize;
 
 use super::compare::PoseComparison;
-use crate::records;
 
 /// Summary of a panorama alignment; the JSON form is a stable contract.
 #[derive(Clone, Debug, PartialEq, Serialize)]
@@ -43,9 +42,9 @@ pub struct PanoAlignment {
 }
 
 impl PanoAlignment {
-    /// Summarises the poses of the views in a folder.
+    /// Summarises the poses of views, whose model is in this folder.
     #[must_use]
-    pub fn new(poses: &AlignedPoses, folder: &Path) -> Self {
+    pub fn new(poses: &AlignedPoses, model: PathBuf) -> Self {
         Self {
             frames: poses.frames.len(),
             registered: poses.registered_frames(),
@@ -58,7 +57,7 @@ impl PanoAlignment {
             earth: poses.earth.clone(),
             lenses: poses.lenses.clone(),
             reference: None,
-            model: records::model_folder(folder),
+            model,
         }
     }
 }

@@ -1,9 +1,8 @@
 //! Calibrates two fisheye lenses from frames and writes a lens file.
 
 use std::io::Write;
-use std::path::PathBuf;
 
-use gausset_compute::{Pool, SimdLevel};
+use gausset_compute::Pool;
 use gausset_io::atomic::{Disk, Overwrite, WriteOptions, check_output, write_atomic_with};
 use gausset_io::input_files::InputFiles;
 use gausset_pano::calibrate::{
@@ -14,44 +13,9 @@ use gausset_pano::fisheye::DualFisheye;
 use gausset_pano::projection::Projection;
 use serde::Serialize;
 
+use super::calibrate_options::{CalibrateOptions, CircleRadius};
 use super::calibration_frames::CalibrationFrames;
 use crate::{CountedItem, Event, Failure, Host, device};
-
-/// Radius of the image circles, given by the user.
-#[derive(Clone, Copy, Debug, PartialEq)]
-pub enum CircleRadius {
-    /// Percent of half the shorter side of one lens' part of the frame.
-    Percent(f64),
-    /// In pixels of the frame.
-    Pixels(f64),
-}
-
-/// Options of [`calibrate()`].
-#[derive(Clone, Debug)]
-pub struct CalibrateOptions {
-    /// A folder of images, an image, or a video (read by ffmpeg).
-    pub input: PathBuf,
-    /// Output lens file.
-    pub output: PathBuf,
-    /// Lens file with the initial calibration.
-    pub lens: Option<PathBuf>,
-    /// Radius of the image circles; `None` = detected in the images.
-    pub circle_radius: Option<CircleRadius>,
-    /// Poses of the frames, in any format that a comparison reads.
-    pub poses: Option<PathBuf>,
-    /// Maximum number of frames, evenly spaced; with poses, evenly spaced runs of neighbours.
-    pub max_frames: u32,
-    /// Video: start in seconds.
-    pub start: f64,
-    /// Video: end in seconds.
-    pub end: Option<f64>,
-    /// Replace an existing lens file.
-    pub force: bool,
-    /// Threads; 0 = all CPU threads.
-    pub threads: u32,
-    /// SIMD level of the CPU.
-    pub simd: SimdLevel,
-}
 
 /// A detected image circle; the JSON form is a stable contract.
 #[derive(Clone, Copy, Debug, Serialize)]

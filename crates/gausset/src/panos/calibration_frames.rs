@@ -18,7 +18,7 @@ use gausset_pano::selection::{FRAMES_FILE, Selection};
 use gausset_pano::sphere_video::open_two_circles;
 use gausset_pano::video::{FrameSelection, Video, VideoError};
 
-use super::calibrate::CalibrateOptions;
+use super::calibrate_options::CalibrateOptions;
 use super::prior_knowledge;
 use super::source::is_image_extension;
 use crate::aligner::TOOL_TIMEOUT;

@@ -3,6 +3,7 @@
 pub mod align;
 pub(crate) mod alignment;
 pub mod calibrate;
+mod calibrate_options;
 mod calibration_frames;
 pub mod colour;
 pub mod compare;
@@ -23,7 +24,7 @@ pub mod static_foreground;
 pub mod track;
 
 pub use alignment::PanoAlignment;
-pub use calibrate::{CalibrateOptions, CircleRadius};
+pub use calibrate_options::{CalibrateOptions, CircleRadius};
 pub use colour::ColourOptions;
 pub use convert::{PanoConvertOptions, panorama_of};
 pub use frames::{FootageKind, FramesOptions};

@@ -208,7 +208,7 @@ pub fn run(options: &PanoOptions, conditions: RunSettings, host: &mut Host<'_>) 
         Some(poses) => poses,
         None => align::align(&folders.align, &options.known, &options.tool, options.overwrite, host)?,
     };
-    let alignment = PanoAlignment::new(&poses, &folders.align);
+    let alignment = PanoAlignment::new(&poses, records::model_folder(&folders.align));
     host.report(Event::PanosAligned(Box::new(alignment.clone())));
     let prepared = AlignedInput { alignment, masked, has_skipped };
     if is_sphere {

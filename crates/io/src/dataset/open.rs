@@ -153,7 +153,9 @@ fn open_json(
                         report.warnings.push(Warning::PointsDropped { path, count: dropped });
                     }
                 }
-                Err(reason) => report.warnings.push(Warning::PointsUnreadable { reason }),
+                Err(error) => {
+                    report.warnings.push(Warning::PointsUnreadable { reason: error.to_string() });
+                }
             }
         }
     }

@@ -9,7 +9,7 @@ use super::colmap::{ColmapImage, ModelFolder, Observations};
 use super::error::DatasetError;
 use super::paths::{ExtensionRule, NameResolver};
 use super::transforms::{self, Transforms};
-use super::warning::Warning;
+use super::warning::{SkipReason, Warning};
 use super::{DatasetKind, OpenOptions, Point};
 use crate::splat::{self, Initial, ReadLimits, SplatError};
 
@@ -272,6 +272,17 @@ fn split_roles(
     content.frames.iter().map(|f| role(tidy(&f.file_path))).collect()
 }
 
+/// Why the file named by `ply_file_path` gives no points.
+#[derive(Debug, thiserror::Error)]
+pub(super) enum PlyPointsError {
+    /// There is no such file.
+    #[error("{}: points: {}", path.display(), reason.without_label())]
+    NotFound { path: PathBuf, reason: SkipReason },
+    /// It cannot be read.
+    #[error(transparent)]
+    Unreadable(#[from] SplatError),
+}
+
 /// Finite points of the file named by `ply_file_path` and the number that is not finite, or why there are none.
 ///
 /// # Errors
@@ -280,11 +291,11 @@ pub(super) fn ply_points(
     data: &NameResolver,
     name: &str,
     memory_bytes: u64,
-) -> Result<Result<(Vec<Point>, usize), String>, DatasetError> {
+) -> Result<Result<(Vec<Point>, usize), PlyPointsError>, DatasetError> {
     let found = match data.find(name, ExtensionRule::Required) {
         Ok(found) => found,
         Err(reason) => {
-            return Ok(Err(format!("{}: points: {}", data.path(name).display(), reason.without_label())));
+            return Ok(Err(PlyPointsError::NotFound { path: data.path(name), reason }));
         }
     };
     // Of 64 bytes per point the reader accounts for 24; the rest is the resulting `Point`.
@@ -295,7 +306,7 @@ pub(super) fn ply_points(
             let possible = (u128::from(count) * u128::from(limit) / u128::from(needed.max(1))) as u64;
             return Err(DatasetError::TooManyPoints { path, found: count, possible, limit: memory_bytes });
         }
-        Err(error) => return Ok(Err(error.to_string())),
+        Err(error) => return Ok(Err(error.into())),
         Ok(Initial::Points(cloud)) => (cloud.positions, cloud.colours),
         Ok(Initial::Splats(file)) => {
             let splats = file.scene().into_owned();

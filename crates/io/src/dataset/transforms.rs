@@ -204,7 +204,7 @@ impl<'de> Deserialize<'de> for Matrix {
 fn bounded_list<'de, A: SeqAccess<'de>, T: Deserialize<'de>, U>(
     mut items: A,
     what: &'static str,
-    convert: impl Fn(T) -> Result<U, String>,
+    convert: impl Fn(T) -> Result<U, DatasetProblem>,
 ) -> Result<Vec<U>, A::Error> {
     let mut list = Vec::new();
     while let Some(item) = items.next_element::<T>()? {
@@ -245,7 +245,7 @@ impl<'de> Deserialize<'de> for Names {
                 f.write_str("a list of file names")
             }
             fn visit_seq<A: SeqAccess<'de>>(self, items: A) -> Result<Names, A::Error> {
-                bounded_list(items, "names", Ok::<String, String>).map(Names)
+                bounded_list(items, "names", Ok::<String, DatasetProblem>).map(Names)
             }
         }
         deserializer.deserialize_seq(List)
@@ -253,9 +253,9 @@ impl<'de> Deserialize<'de> for Names {
 }
 
 impl RawFrame {
-    fn into_frame(mut self) -> Result<Frame, String> {
+    fn into_frame(mut self) -> Result<Frame, DatasetProblem> {
         if self.file_path.is_empty() || self.file_path.len() > MAX_NAME_BYTES {
-            return Err(DatasetProblem::NameLength { bytes: self.file_path.len() }.to_string());
+            return Err(DatasetProblem::NameLength { bytes: self.file_path.len() });
         }
         let intrinsics = Some(self.intrinsics()).filter(|i| *i != Intrinsics::default()).map(Box::new);
         Ok(Frame {

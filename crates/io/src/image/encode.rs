@@ -1,7 +1,8 @@
 //! Lossless encoding: PNG with text chunks, and WebP.
 
 use image_webp::{ColorType as WebpColour, WebPEncoder};
-use png::{BitDepth, ColorType, Compression, Encoder, EncodingError};
+pub use png::EncodingError;
+use png::{BitDepth, ColorType, Compression, Encoder};
 
 /// Kind of pixels to encode.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]

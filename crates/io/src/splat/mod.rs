@@ -21,9 +21,11 @@ mod ply;
 mod report;
 mod rounding;
 mod save;
+mod save_options;
 mod sog;
 mod source;
 mod spz;
+mod table;
 mod usable;
 mod values;
 
@@ -32,10 +34,12 @@ use std::path::{Path, PathBuf};
 
 pub use document::{Initial, PointCloud, SplatFile};
 pub use error::SplatError;
-pub use format::{FORMATS, Format, FormatRow};
+pub use format::Format;
 pub use report::ReadReport;
-pub use save::{SaveOptions, SaveReport, save, write};
+pub use save::{save, write};
+pub use save_options::{SaveOptions, SaveReport};
 pub use spz::{SpzAxes, SpzOptions};
+pub use table::{FORMATS, FormatRow};
 
 use crate::input;
 use format::FileStart;
@@ -135,7 +139,7 @@ pub fn recognise(path: &Path) -> Option<Format> {
     let (stream, options) = (&mut BufReader::new(file), &LoadOptions::default());
     let memory = &MemoryAccount::new(path, &options.limits);
     let mut source = SourceFile { stream, bytes, path, folder: None, options, memory };
-    FileStart { bytes: source.start().ok()?, file_bytes: bytes }.format(path).ok()
+    Format::detect(&FileStart { bytes: source.start().ok()?, file_bytes: bytes }, path).ok()
 }
 
 /// The file to read first: `meta.json` if the path is the folder of a SOG.
@@ -159,6 +163,6 @@ fn read_file(path: &Path, options: &LoadOptions) -> Result<Initial, SplatError> 
 fn read(source: &mut SourceFile<'_>) -> Result<Initial, SplatError> {
     let _span = gausset_prof::span("read_splats");
     let start = FileStart { bytes: source.start()?, file_bytes: source.bytes };
-    let format = start.format(source.path)?;
+    let format = Format::detect(&start, source.path)?;
     (format.row().read)(source)
 }

@@ -1,6 +1,6 @@
 //! Boxes with class and score, from the output formats of models.
 
-use super::{DecodeParameters, Outputs, activate, required, sides};
+use super::{DecodeError, DecodeParameters, Outputs, activate, required, sides};
 use crate::description::{BoxForm, BoxUnits};
 use crate::engine::Tensor;
 
@@ -23,13 +23,11 @@ pub(super) fn from_queries(
     scores: &Tensor,
     boxes: Option<&Tensor>,
     rules: &DecodeParameters<'_>,
-) -> Result<Vec<CandidateBox>, String> {
+) -> Result<Vec<CandidateBox>, DecodeError> {
     let &[queries, classes] = sides("scores", scores, 2)? else { return Ok(Vec::new()) };
     if classes == 0 || (rules.classes != 0 && rules.classes.abs_diff(classes) > 1) {
-        return Err(format!(
-            "`scores` is {:?}: {classes} classes (expected {})",
-            scores.shape, rules.classes
-        ));
+        let (shape, expected) = (scores.shape.clone(), rules.classes);
+        return Err(DecodeError::Classes { name: "scores", shape, found: classes, expected });
     }
     let boxes = boxes.map(|boxes| rows_of_four(boxes, queries)).transpose()?;
     let background = rules.spec.background.map(|class| class.rem_euclid(classes as i64) as usize);
@@ -53,12 +51,13 @@ pub(super) fn from_queries(
 pub(super) fn from_lists(
     outputs: Outputs<'_>,
     rules: &DecodeParameters<'_>,
-) -> Result<Vec<CandidateBox>, String> {
+) -> Result<Vec<CandidateBox>, DecodeError> {
     let labels = &required("labels", outputs.labels)?.data;
     let scores = &required("scores", outputs.scores)?.data;
     let boxes = rows_of_four(required("boxes", outputs.boxes)?, labels.len())?;
     if scores.len() != labels.len() {
-        return Err(format!("`scores` has {} values, `labels` {}", scores.len(), labels.len()));
+        let length = labels.len();
+        return Err(DecodeError::Lengths { scores: scores.len(), other: "labels", length });
     }
     let all = labels.iter().zip(scores).enumerate();
     let found = all.filter(|(_, (label, score))| {
@@ -83,7 +82,7 @@ pub(super) fn of_table(
     table: &Tensor,
     shares: usize,
     rules: &DecodeParameters<'_>,
-) -> Result<(Vec<CandidateBox>, Vec<f32>), String> {
+) -> Result<(Vec<CandidateBox>, Vec<f32>), DecodeError> {
     let &[first, second] = sides("scores", table, 2)? else { return Ok((Vec::new(), Vec::new())) };
     let classes = rules.classes;
     let forms = [(4 + classes, 4), (5 + classes, 5), (6, 6)];
@@ -96,11 +95,11 @@ pub(super) fn of_table(
         (_, Some(start)) => (start, true),
         (None, None) => {
             let (plain, objects) = (4 + classes + shares, 5 + classes + shares);
-            return Err(format!(
-                "`scores` is {:?} (expected a side of {plain}, {objects} or {}: a box, {classes} classes and {shares} shares of masks)",
-                table.shape,
-                6 + shares
-            ));
+            let rows = 6 + shares;
+            let expected = format!(
+                "a side of {plain}, {objects} or {rows}: a box, {classes} classes and {shares} shares of masks"
+            );
+            return Err(DecodeError::shape("scores", table, expected));
         }
     };
     let (anchors, width) = if is_in_rows { (first, second) } else { (second, first) };
@@ -129,11 +128,11 @@ pub(super) fn of_table(
 }
 
 /// Values of `count` boxes.
-fn rows_of_four(boxes: &Tensor, count: usize) -> Result<&[f32], String> {
+fn rows_of_four(boxes: &Tensor, count: usize) -> Result<&[f32], DecodeError> {
     if boxes.data.len() == 4 * count {
         return Ok(&boxes.data);
     }
-    Err(format!("`boxes` is {:?} (expected {count} of four numbers)", boxes.shape))
+    Err(DecodeError::shape("boxes", boxes, format!("{count} of four numbers")))
 }
 
 /// The box of the whole input.

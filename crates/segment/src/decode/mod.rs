@@ -10,6 +10,36 @@ use crate::input_image::Placement;
 pub(crate) use candidates::CandidateBox;
 use paint::Lattice;
 
+/// Why outputs cannot be decoded; the text follows the word `output`.
+#[derive(Clone, Debug, PartialEq, Eq, thiserror::Error)]
+pub(crate) enum DecodeError {
+    /// The description is of a promptable model, which is decoded through [`prompted_mask`].
+    #[error("is of a promptable model")]
+    Promptable,
+    /// An output that the description needs.
+    #[error("`{0}` is missing")]
+    Missing(&'static str),
+    /// An output with another shape than expected.
+    #[error("`{name}` is {shape:?} (expected {expected})")]
+    Shape { name: &'static str, shape: Vec<usize>, expected: String },
+    /// An output with another number of classes than described.
+    #[error("`{name}` is {shape:?}: {found} classes (expected {expected})")]
+    Classes { name: &'static str, shape: Vec<usize>, found: usize, expected: usize },
+    /// Two outputs of different lengths.
+    #[error("`scores` has {scores} values, `{other}` {length}")]
+    Lengths { scores: usize, other: &'static str, length: usize },
+    /// Fewer masks than detections.
+    #[error("`masks` has {masks} masks, `{other}` has more")]
+    TooFewMasks { masks: usize, other: &'static str },
+}
+
+impl DecodeError {
+    /// The shape of an output differs from what was expected.
+    fn shape(name: &'static str, tensor: &Tensor, expected: impl Into<String>) -> Self {
+        Self::Shape { name, shape: tensor.shape.clone(), expected: expected.into() }
+    }
+}
+
 /// An object detected in an image.
 #[derive(Clone, Debug, PartialEq)]
 pub struct Detection {
@@ -55,10 +85,13 @@ impl DecodeParameters<'_> {
 }
 
 /// Decodes the outputs of a run; the error names the output whose shape does not match.
-pub(crate) fn decode(outputs: Outputs<'_>, rules: &DecodeParameters<'_>) -> Result<Vec<Detection>, String> {
+pub(crate) fn decode(
+    outputs: Outputs<'_>,
+    rules: &DecodeParameters<'_>,
+) -> Result<Vec<Detection>, DecodeError> {
     match rules.spec.kind {
         // Used through `prompted_mask`, never directly.
-        OutputKind::Promptable => Err("is of a promptable model".to_owned()),
+        OutputKind::Promptable => Err(DecodeError::Promptable),
         OutputKind::Semantic => semantic::decode(required("masks", outputs.masks)?, rules),
         OutputKind::QueryMasks => {
             let masks = MaskStack::from_tensor("masks", required("masks", outputs.masks)?)?;
@@ -74,7 +107,7 @@ pub(crate) fn decode(outputs: Outputs<'_>, rules: &DecodeParameters<'_>) -> Resu
             let [width, height] = rules.placement.input.map(|side| side as f32);
             let finds = found.iter().map(|candidate| {
                 if candidate.index >= masks.count {
-                    return Err(format!("`masks` has {} masks, `boxes` has more", masks.count));
+                    return Err(DecodeError::TooFewMasks { masks: masks.count, other: "boxes" });
                 }
                 let lattice = Lattice {
                     values: masks.mask(candidate.index),
@@ -119,7 +152,10 @@ pub(crate) fn decode(outputs: Outputs<'_>, rules: &DecodeParameters<'_>) -> Resu
 }
 
 /// Decodes boxes only.
-pub(crate) fn boxes(outputs: Outputs<'_>, rules: &DecodeParameters<'_>) -> Result<Vec<CandidateBox>, String> {
+pub(crate) fn boxes(
+    outputs: Outputs<'_>,
+    rules: &DecodeParameters<'_>,
+) -> Result<Vec<CandidateBox>, DecodeError> {
     match (outputs.boxes, outputs.labels) {
         (Some(_), Some(_)) => candidates::from_lists(outputs, rules),
         (Some(_), None) => {
@@ -134,11 +170,12 @@ pub(crate) fn prompted_mask(
     outputs: Outputs<'_>,
     (candidate, activation): (&CandidateBox, Activation),
     placement: &Placement,
-) -> Result<Option<Detection>, String> {
+) -> Result<Option<Detection>, DecodeError> {
     let sheets = MaskStack::from_tensor("masks", required("masks", outputs.masks)?)?;
     let scores = outputs.scores.map_or(&[] as &[f32], |scores| &scores.data);
     if outputs.scores.is_some() && scores.len() != sheets.count {
-        return Err(format!("`scores` has {} values, `masks` {}", scores.len(), sheets.count));
+        let length = sheets.count;
+        return Err(DecodeError::Lengths { scores: scores.len(), other: "masks", length });
     }
     let best = scores.iter().enumerate().max_by(|a, b| a.1.total_cmp(b.1).then(b.0.cmp(&a.0)));
     let index = best.map_or(0, |(index, _)| index);
@@ -164,11 +201,11 @@ fn whole_masks(
     mask: impl Fn(&CandidateBox) -> Vec<f32>,
     sheets: &MaskStack<'_>,
     cut: bool,
-) -> Result<Vec<Detection>, String> {
+) -> Result<Vec<Detection>, DecodeError> {
     let [width, height] = rules.placement.input.map(|side| side as f32);
     let finds = candidates.iter().map(|candidate| {
         if candidate.index >= count {
-            return Err(format!("`masks` has {count} masks, `scores` has more"));
+            return Err(DecodeError::TooFewMasks { masks: count, other: "scores" });
         }
         let lattice = Lattice {
             values: &mask(candidate),
@@ -183,16 +220,18 @@ fn whole_masks(
 }
 
 /// Collects the detections that have a mask.
-fn collect(finds: impl Iterator<Item = Result<Option<Detection>, String>>) -> Result<Vec<Detection>, String> {
+fn collect(
+    finds: impl Iterator<Item = Result<Option<Detection>, DecodeError>>,
+) -> Result<Vec<Detection>, DecodeError> {
     finds.filter_map(Result::transpose).collect()
 }
 
-fn required<'a>(name: &str, tensor: Option<&'a Tensor>) -> Result<&'a Tensor, String> {
-    tensor.ok_or_else(|| format!("`{name}` is missing"))
+fn required<'a>(name: &'static str, tensor: Option<&'a Tensor>) -> Result<&'a Tensor, DecodeError> {
+    tensor.ok_or(DecodeError::Missing(name))
 }
 
 /// The last `wanted` dimensions of a tensor, without a leading 1.
-fn sides<'a>(name: &str, tensor: &'a Tensor, wanted: usize) -> Result<&'a [usize], String> {
+fn sides<'a>(name: &'static str, tensor: &'a Tensor, wanted: usize) -> Result<&'a [usize], DecodeError> {
     let mut sides = tensor.shape.as_slice();
     while sides.len() > wanted && sides[0] == 1 {
         sides = &sides[1..];
@@ -200,7 +239,7 @@ fn sides<'a>(name: &str, tensor: &'a Tensor, wanted: usize) -> Result<&'a [usize
     if sides.len() == wanted {
         return Ok(sides);
     }
-    Err(format!("`{name}` is {:?} (expected {wanted} dimensions after the first)", tensor.shape))
+    Err(DecodeError::shape(name, tensor, format!("{wanted} dimensions after the first")))
 }
 
 /// A tensor as a list of masks.
@@ -212,15 +251,15 @@ struct MaskStack<'a> {
 }
 
 impl<'a> MaskStack<'a> {
-    fn from_tensor(name: &str, tensor: &'a Tensor) -> Result<Self, String> {
+    fn from_tensor(name: &'static str, tensor: &'a Tensor) -> Result<Self, DecodeError> {
         // [N, 1, h, w], [1, N, h, w], [N, h, w] or [h, w].
         let (count, [height, width]) = match tensor.shape.as_slice() {
             [n, 1, h, w] | [1, n, h, w] | [n, h, w] => (*n, [*h, *w]),
             [h, w] => (1, [*h, *w]),
-            other => return Err(format!("`{name}` is {other:?} (expected masks of rows and columns)")),
+            _ => return Err(DecodeError::shape(name, tensor, "masks of rows and columns")),
         };
         if height == 0 || width == 0 {
-            return Err(format!("`{name}` is {:?} (expected masks with pixels)", tensor.shape));
+            return Err(DecodeError::shape(name, tensor, "masks with pixels"));
         }
         Ok(Self { values: &tensor.data, count, size: [width, height] })
     }

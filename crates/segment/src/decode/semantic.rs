@@ -1,20 +1,18 @@
 //! Decodes semantic segmentation: a class for each pixel.
 
 use super::paint::Lattice;
-use super::{DecodeParameters, Detection, MaskStack, activate};
+use super::{DecodeError, DecodeParameters, Detection, MaskStack, activate};
 use crate::description::Activation;
 use crate::engine::Tensor;
 
 /// Class probabilities [1, C, h, w]; or class indices [1, h, w] or [1, 1, h, w], if there is more than one named class.
-pub(super) fn decode(masks: &Tensor, rules: &DecodeParameters<'_>) -> Result<Vec<Detection>, String> {
+pub(super) fn decode(masks: &Tensor, rules: &DecodeParameters<'_>) -> Result<Vec<Detection>, DecodeError> {
     let sheets = MaskStack::from_tensor("masks", masks)?;
     let pixels = sheets.size[0] * sheets.size[1];
     let is_numbered = sheets.count == 1 && rules.classes > 1;
     if !is_numbered && rules.classes != 0 && sheets.count != rules.classes {
-        return Err(format!(
-            "`masks` is {:?}: {} classes (expected {})",
-            masks.shape, sheets.count, rules.classes
-        ));
+        let (shape, found, expected) = (masks.shape.clone(), sheets.count, rules.classes);
+        return Err(DecodeError::Classes { name: "masks", shape, found, expected });
     }
     let shares = if is_numbered { Vec::new() } else { probabilities(&sheets, rules.spec.activation) };
     let classes = if is_numbered { rules.classes } else { sheets.count };

@@ -95,20 +95,43 @@ fn for_each_array(
     Ok(())
 }
 
+/// Why an array cannot be read.
+#[derive(Debug, thiserror::Error)]
+enum ArrayError {
+    #[error("is cut off")]
+    CutOff,
+    #[error("not a .npy")]
+    NotNumpy,
+    #[error("has a header of {0} bytes (expected at most {MAX_HEADER})")]
+    HeaderLength(usize),
+    #[error("is in Fortran order (expected C order: numpy.ascontiguousarray)")]
+    FortranOrder,
+    #[error("does not have two axes (expected rows and columns)")]
+    Axes,
+    #[error("has elements of type {:?} (expected <f4, <f8, <i4, <i8, <u2, <u4 or <u8)", excerpt(.0))]
+    ElementType(String),
+    #[error("is too large")]
+    TooLarge,
+    #[error("inflates to more than expected of measurements")]
+    Inflated,
+    #[error(transparent)]
+    Read(#[from] std::io::Error),
+}
+
 /// Number of columns, and the numbers of one array (`.npz` member, `.npy` 1 to 3) of two axes, in C order.
-fn read_array(file: &mut impl Read, left: &mut u64) -> Result<(usize, Vec<f64>), String> {
-    let cut_off = |_| "is cut off".to_owned();
+fn read_array(file: &mut impl Read, left: &mut u64) -> Result<(usize, Vec<f64>), ArrayError> {
+    let cut_off = |_| ArrayError::CutOff;
     let mut head = [0; 8];
     file.read_exact(&mut head).map_err(cut_off)?;
     if head[..6] != *b"\x93NUMPY" {
-        return Err("not a .npy".to_owned());
+        return Err(ArrayError::NotNumpy);
     }
     let mut length = [0; 4];
     let wide = if head[6] >= 2 { 4 } else { 2 };
     file.read_exact(&mut length[..wide]).map_err(cut_off)?;
     let length = u32::from_le_bytes(length) as usize;
     if length > MAX_HEADER {
-        return Err(format!("has a header of {length} bytes (expected at most {MAX_HEADER})"));
+        return Err(ArrayError::HeaderLength(length));
     }
     let mut header = vec![0; length];
     file.read_exact(&mut header).map_err(cut_off)?;
@@ -116,7 +139,7 @@ fn read_array(file: &mut impl Read, left: &mut u64) -> Result<(usize, Vec<f64>),
     let after = |key: &str| header.split_once(key).map(|(_, rest)| rest.trim_start_matches([':', ' ']));
     let kind = after("'descr'").and_then(|rest| rest.split('\'').nth(1)).unwrap_or_default().to_owned();
     if !after("'fortran_order'").is_some_and(|rest| rest.starts_with("False")) {
-        return Err("is in Fortran order (expected C order: numpy.ascontiguousarray)".to_owned());
+        return Err(ArrayError::FortranOrder);
     }
     let shape =
         after("'shape'").and_then(|rest| rest.strip_prefix('(')?.split_once(')')).map(|(shape, _)| shape);
@@ -127,7 +150,7 @@ fn read_array(file: &mut impl Read, left: &mut u64) -> Result<(usize, Vec<f64>),
         Some([rows, columns]) => (*rows, *columns),
         // NumPy's empty list has one axis.
         Some([0]) => (0, 2),
-        _ => return Err("does not have two axes (expected rows and columns)".to_owned()),
+        _ => return Err(ArrayError::Axes),
     };
     let read: fn(&[u8]) -> f64 = match kind.as_str() {
         "<f4" => |b| f64::from(f32::from_le_bytes(to_array(b))),
@@ -137,20 +160,15 @@ fn read_array(file: &mut impl Read, left: &mut u64) -> Result<(usize, Vec<f64>),
         "<u4" => |b| f64::from(u32::from_le_bytes(to_array(b))),
         "<u8" => |b| u64::from_le_bytes(to_array(b)) as f64,
         "<u2" => |b| f64::from(u16::from_le_bytes(to_array(b))),
-        other => {
-            return Err(format!(
-                "has elements of type {:?} (expected <f4, <f8, <i4, <i8, <u2, <u4 or <u8)",
-                excerpt(other)
-            ));
-        }
+        _ => return Err(ArrayError::ElementType(kind)),
     };
     let size = u64::from(kind.as_bytes()[2] - b'0');
-    let count = rows.checked_mul(columns).filter(|&n| n <= MAX_ELEMENTS).ok_or("is too large")?;
-    *left = left.checked_sub(count * size).ok_or("inflates to more than expected of measurements")?;
+    let count = rows.checked_mul(columns).filter(|&n| n <= MAX_ELEMENTS).ok_or(ArrayError::TooLarge)?;
+    *left = left.checked_sub(count * size).ok_or(ArrayError::Inflated)?;
     let mut data = Vec::new();
-    file.take(count * size).read_to_end(&mut data).map_err(|e| e.to_string())?;
+    file.take(count * size).read_to_end(&mut data)?;
     if data.len() as u64 != count * size {
-        return Err("is cut off".to_owned());
+        return Err(ArrayError::CutOff);
     }
     Ok((columns as usize, data.chunks_exact(size as usize).map(read).collect()))
 }

@@ -22,10 +22,8 @@ pub(crate) enum Requirement {
     Exposure,
     /// Refinement of poses.
     Poses,
-    /// A number of steps that is not chosen by a time budget.
+    /// Steps and a plan that are not chosen by a time budget.
     FixedSteps,
-    /// A plan that is not made by a time budget.
-    FixedPlan,
     /// Images that start downsampled.
     CoarseImages,
     /// View-dependent colour.
@@ -83,11 +81,6 @@ const RULES: &[RequirementRule] = &[
         needs: Requirement::FixedSteps,
         is_unmet: |o| o.time_budget.is_some_and(|budget| budget != TimeBudget::None),
         why: "with ⟨time-budget⟩, which finds the steps; leave it out, or give ⟨time-budget = none⟩",
-    },
-    RequirementRule {
-        needs: Requirement::FixedPlan,
-        is_unmet: |o| o.time_budget.is_some_and(|budget| budget != TimeBudget::None),
-        why: "with ⟨time-budget⟩, which makes its own plan; leave it out, or give ⟨time-budget = none⟩",
     },
     RequirementRule {
         needs: Requirement::CoarseImages,

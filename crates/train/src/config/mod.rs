@@ -151,7 +151,7 @@ impl TrainConfig {
         }
         let mut config = Self::blank();
         options.write_to(&mut config);
-        check_windows(&config.recipe)?;
+        check_density_window(&config.recipe)?;
         Ok(config)
     }
 
@@ -183,8 +183,9 @@ impl TrainConfig {
 }
 
 /// The given options, completed with the defaults of all others; defaults depend on the dataset's images if they are
-/// known.
-fn with_defaults(given: TrainOptions, known: Option<DatasetFacts>) -> TrainOptions {
+/// known. A rate of the poses implies that they are refined.
+fn with_defaults(mut given: TrainOptions, known: Option<DatasetFacts>) -> TrainOptions {
+    given.refine_poses = given.refine_poses.or(given.lr_poses.map(|_| true));
     let base = defaults();
     let strategy = given.strategy.or(base.strategy).unwrap_or(Strategy::Mcmc);
     let absolute_gradient = given.abs_grad.unwrap_or(false);
@@ -192,8 +193,8 @@ fn with_defaults(given: TrainOptions, known: Option<DatasetFacts>) -> TrainOptio
     given.or(presets).or(base)
 }
 
-/// Checks that the windows of density control and pose refinement contain steps.
-fn check_windows(recipe: &Recipe) -> Result<(), ConfigError> {
+/// Checks that the window of density control contains steps.
+fn check_density_window(recipe: &Recipe) -> Result<(), ConfigError> {
     let density = |what: String| ConfigError::Window {
         from_option: "density-from",
         from: recipe.density.from,
@@ -214,15 +215,6 @@ fn check_windows(recipe: &Recipe) -> Result<(), ConfigError> {
             recipe.fraction_to_steps(recipe.density.from),
             recipe.fraction_to_steps(recipe.density.until),
         )));
-    }
-    if let Some(poses) = recipe.poses.filter(|poses| poses.from >= poses.until) {
-        return Err(ConfigError::Window {
-            from_option: "poses-from",
-            from: poses.from,
-            until_option: "poses-until",
-            until: poses.until,
-            what: "the window of pose refinement is empty or out of order (expected from < until)".to_owned(),
-        });
     }
     Ok(())
 }

@@ -80,9 +80,9 @@ options! {
         .needs(&[Requirement::FixedSteps]);
     /// Time limit of the run, such as 90s or 5m; steps and splats are chosen to meet it.
     time_budget: TimeBudget = listed(Run, "TIME").default(TimeBudget::None).field(|c| &mut c.time_budget);
-    /// Schedule of a run with a time budget, from its config.toml, to repeat that run.
-    plan: StepPlan = listed(Run, "PLAN")
-        .accessors(|c| c.custom_plan(), |c, plan| c.set_plan(plan)).optional().needs(&[Requirement::FixedPlan]);
+    /// Schedule of a run with a time budget; only its config.toml holds it, so that the run can be repeated.
+    plan: StepPlan = unlisted()
+        .accessors(|c| c.custom_plan(), |c, plan| c.set_plan(plan)).optional().needs(&[Requirement::FixedSteps]);
     /// Random seed.
     seed: u64 = listed(Run, "N")
         .default(0).range(ValueRange::new("0..2^63-1", |&v| v <= i64::MAX as u64)).field(|c| &mut c.recipe.seed);
@@ -103,9 +103,6 @@ options! {
     sh_degree: u8 = listed(Model, "DEGREE")
         .default(sh::MAX_DEGREE).range(ValueRange::new("0..3", |&v| v <= sh::MAX_DEGREE))
         .field(|c| &mut c.recipe.sh_degree);
-    /// Fraction of the run between increases of the SH degree.
-    sh_every: f64 = listed(Model, "FRACTION")
-        .default(1.0 / 30.0).range(FRACTION).field(|c| &mut c.recipe.sh_every).needs(&[Requirement::ShDegree]);
     /// Compensate the opacity of splats smaller than a pixel, for views at other distances.
     antialiased: bool = listed(Model, "BOOL").default(false).field(|c| &mut c.recipe.antialiased);
     /// Maximum number of splats per 16x16 px tile, nearest first; 0 = no limit.
@@ -201,10 +198,6 @@ options! {
     opacity_reset_every: f64 = listed(Density, "FRACTION")
         .default(0.1).range(FRACTION).section_field(|c| Some(&mut c.recipe.density.rules.classic()?.reset_every))
         .needs(&[Requirement::Classic]);
-    /// MCMC: maximum opacity of splats that are relocated.
-    dead_opacity: f64 = listed(Density, "OPACITY")
-        .default(0.005).range(FRACTION).section_field(|c| Some(&mut c.recipe.density.rules.mcmc()?.dead_opacity))
-        .needs(&[Requirement::Mcmc]);
     /// MCMC: growth factor per update, 1..2; by default --max-splats is reached after 0.4 of the run, or with fewer
     /// than 40 images when density control ends.
     growth: f64 = listed(Density, "FACTOR")
@@ -234,10 +227,6 @@ options! {
     lr_exposure_final: f64 = listed(Corrections, "RATE")
         .default(2e-4).range(POSITIVE).section_field(|c| Some(&mut c.recipe.exposure.as_mut()?.rate_final))
         .needs(&[Requirement::Exposure]);
-    /// Decay of exposure compensation towards none, as a fraction per step.
-    exposure_decay: f64 = listed(Corrections, "SHARE")
-        .default(0.0).range(FRACTION).section_field(|c| Some(&mut c.recipe.exposure.as_mut()?.decay))
-        .needs(&[Requirement::Exposure]);
     /// Learn the vignetting of each camera.
     vignetting: bool = listed(Corrections, "BOOL")
         .default(false).field(|c| &mut c.recipe.vignetting);
@@ -245,21 +234,9 @@ options! {
     refine_poses: bool = listed(Corrections, "BOOL")
         .default(false)
         .accessors(|c| Some(c.recipe.poses.is_some()), |c, yes| c.recipe.poses = yes.then(PoseRecipe::default));
-    /// Learning rate of the poses: radians for rotation, scene extents for position.
+    /// Learning rate of the poses: radians for rotation, scene extents for position; implies --refine-poses.
     lr_poses: f64 = listed(Corrections, "RATE")
         .default(1e-5).range(NON_NEGATIVE).section_field(|c| Some(&mut c.recipe.poses.as_mut()?.rate))
-        .needs(&[Requirement::Poses]);
-    /// Decay of pose corrections towards none, as a fraction per step.
-    pose_decay: f64 = listed(Corrections, "SHARE")
-        .default(1e-6).range(FRACTION).section_field(|c| Some(&mut c.recipe.poses.as_mut()?.decay))
-        .needs(&[Requirement::Poses]);
-    /// Fraction of the run from which poses are refined.
-    poses_from: f64 = listed(Corrections, "FRACTION")
-        .default(0.1).range(FRACTION).section_field(|c| Some(&mut c.recipe.poses.as_mut()?.from))
-        .needs(&[Requirement::Poses]);
-    /// Fraction of the run until which poses are refined.
-    poses_until: f64 = listed(Corrections, "FRACTION")
-        .default(0.9).range(FRACTION).section_field(|c| Some(&mut c.recipe.poses.as_mut()?.until))
         .needs(&[Requirement::Poses]);
 
     /// Scene extent in scene units; 0 = from the cameras.

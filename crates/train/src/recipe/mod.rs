@@ -38,6 +38,10 @@ pub(crate) fn automatic_cadence(steps: u64) -> u64 {
 const LAST_RESET: f64 = 0.75;
 /// Minimum side of a downsampled image, px.
 pub const MIN_SIDE: u32 = 48;
+/// Fraction of the run between two raises of the SH degree: 1,000 of 30,000 iterations (Kerbl et al. 2023, code).
+const SH_INTERVAL: f64 = 1.0 / 30.0;
+/// Splats of at most this opacity are relocated, and the noise fades around it (gsplat 1.6, `min_opacity`).
+const DEAD_OPACITY: f32 = 0.005;
 /// Opacity after a reset (Kerbl et al. 2023, code).
 const RESET_OPACITY: f32 = 0.01;
 /// Factor by which the scales of split halves shrink: 0.8 x 2 (Kerbl et al. 2023, code).
@@ -55,8 +59,6 @@ pub struct Recipe {
     pub max_splats: u64,
     /// Highest SH degree.
     pub sh_degree: u8,
-    /// Fraction of the run between two raises of the SH degree.
-    pub sh_every: f64,
     /// Opacity compensation for splats smaller than a pixel.
     pub antialiased: bool,
     /// Longest list of a tile; 0 = no limit.
@@ -96,6 +98,11 @@ pub const REFERENCE_VISITS: f64 = 100.0;
 const MAX_RATE_FACTOR: f64 = 3.0;
 /// Factor on the rates of gains that were not initialised from measurements, which have farther to move.
 const UNMEASURED_RATE_FACTOR: f64 = 3.0;
+/// Fraction by which a pose correction decays towards zero each step (gsplat 1.6, `pose_opt_reg`).
+const POSE_DECAY: f32 = 1e-6;
+/// Fractions of the run at which pose refinement begins and ends: gradients need splats that are roughly in place, and
+/// the last steps train splats for the final poses.
+const POSE_WINDOW: [f64; 2] = [0.1, 0.9];
 /// Learning rates of the sky coefficients at the start and end of a run.
 const SKY_RATES: [f64; 2] = [2e-2, 2e-3];
 /// With random backgrounds, the sky replaces them at this fraction of the run.
@@ -172,10 +179,10 @@ impl Recipe {
         }
     }
 
-    /// SH degree at a step: one more at each multiple of `sh_every`.
+    /// SH degree at a step: one more at each multiple of [`SH_INTERVAL`].
     #[must_use]
     pub fn sh_degree_at(&self, step: u64) -> u8 {
-        let raises = step / self.fraction_to_steps(self.sh_every).max(1);
+        let raises = step / self.fraction_to_steps(SH_INTERVAL).max(1);
         raises.min(u64::from(self.sh_degree)) as u8
     }
 
@@ -285,7 +292,7 @@ impl Recipe {
         match self.density.rules {
             DensityRules::Mcmc(mcmc) if mcmc.noise > 0.0 => Some(PositionNoise {
                 scale: (mcmc.noise * f64::from(means_rate)) as f32,
-                fade_opacity: mcmc.dead_opacity as f32,
+                fade_opacity: DEAD_OPACITY,
             }),
             _ => None,
         }
@@ -311,7 +318,7 @@ impl Recipe {
         let distance = if rows.is_measured { 1.0 } else { UNMEASURED_RATE_FACTOR };
         let pace = distance * self.rate_factor(rows.gains);
         let rate = (pace * self.log_linear(exposure.rate, exposure.rate_final, step)) as f32;
-        (pace > 0.0).then_some(CorrectionRates { first: rate, second: rate, decay: exposure.decay as f32 })
+        (pace > 0.0).then_some(CorrectionRates { first: rate, second: rate, decay: 0.0 })
     }
 
     /// Factor on the rates of `rows` rows of colours; 0 if there are none.
@@ -330,11 +337,11 @@ impl Recipe {
     /// Learning rates of pose refinement, inside its window.
     fn pose_rates(&self, step: u64, extent: f64) -> Option<CorrectionRates> {
         let poses = self.poses?;
-        let window = self.fraction_to_steps(poses.from)..self.fraction_to_steps(poses.until);
-        window.contains(&step).then_some(CorrectionRates {
+        let [from, until] = POSE_WINDOW.map(|fraction| self.fraction_to_steps(fraction));
+        (from..until).contains(&step).then_some(CorrectionRates {
             first: (poses.rate * extent) as f32,
             second: poses.rate as f32,
-            decay: poses.decay as f32,
+            decay: POSE_DECAY,
         })
     }
 
@@ -396,7 +403,7 @@ impl Recipe {
                 DensityRules::Mcmc(mcmc) => DensityRule::Mcmc(McmcRule {
                     seed: self.seed,
                     step: done,
-                    dead_opacity: mcmc.dead_opacity as f32,
+                    dead_opacity: DEAD_OPACITY,
                     growth: mcmc.growth as f32,
                     max_splats: self.max_splats,
                     split_largest: mcmc.split_largest as f32,

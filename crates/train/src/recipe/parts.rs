@@ -135,8 +135,6 @@ pub struct ClassicRecipe {
 /// Parameters of relocation and growth.
 #[derive(Clone, Copy, Debug, Default, PartialEq)]
 pub struct McmcRecipe {
-    /// Splats of at most this opacity are dead; the noise fades around it.
-    pub dead_opacity: f64,
     /// Growth of the set per change.
     pub growth: f64,
     /// Fraction of the splats, the largest, that are split rather than copied.
@@ -154,8 +152,6 @@ pub struct ExposureRecipe {
     pub rate: f64,
     /// Rate at the end; log-linear in between.
     pub rate_final: f64,
-    /// Fraction by which a correction decays towards the identity at each visit.
-    pub decay: f64,
 }
 
 impl ExposureRecipe {
@@ -165,15 +161,9 @@ impl ExposureRecipe {
     }
 }
 
-/// Schedule of pose refinement.
+/// Settings of pose refinement.
 #[derive(Clone, Copy, Debug, Default, PartialEq)]
 pub struct PoseRecipe {
     /// Rate: radians for rotations, scene extents for translations.
     pub rate: f64,
-    /// Fraction by which a correction decays towards zero each step.
-    pub decay: f64,
-    /// Fraction of the run at which refinement begins.
-    pub from: f64,
-    /// Fraction of the run at which refinement ends.
-    pub until: f64,
 }

@@ -6,6 +6,7 @@ use clap::Args;
 use clap::builder::{PossibleValuesParser, TypedValueParser};
 use gausset::aligner::{Aligner, AlignerOptions};
 use gausset::panos::{PanoAlignment, PriorKnowledge, align};
+use gausset::records;
 use gausset_sfm::Mapper;
 
 use super::compare;
@@ -158,7 +159,7 @@ pub(crate) fn run(args: &AlignArgs, console: &Console) -> Result<Status, EarlyEx
     let aligned = run_job(&interrupt, console, |host| match &args.reference {
         Some(reference) => align::align_and_compare(&args.folder, reference, &known, &tool, overwrite, host),
         None => align::align(&args.folder, &known, &tool, overwrite, host)
-            .map(|poses| PanoAlignment::new(&poses, &args.folder)),
+            .map(|poses| PanoAlignment::new(&poses, records::model_folder(&args.folder))),
     });
     let alignment = match aligned {
         Ok(alignment) => alignment,

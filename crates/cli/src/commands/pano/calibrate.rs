@@ -7,13 +7,13 @@ use gausset::Host;
 use gausset::panos::calibrate::{self as pano_calibrate, CalibrationReport};
 use gausset::panos::{CalibrateOptions, CircleRadius};
 
-use super::split::parse_positive;
 use crate::EarlyExit;
 use crate::commands::frame_jobs::{FrameJobArgs, run_frame_job};
 use crate::console::Console;
 use crate::device::ComputeArgs;
 use crate::exit::Status;
 use crate::lines::Lines;
+use crate::value_parsers::parse_positive;
 
 const AFTER_HELP: &str = "\
 Examples:

@@ -14,7 +14,6 @@ use gausset_pano::selection::{FRAMES_FILE, SelectBy, Selection, SelectionHeader}
 use serde::Serialize;
 
 use super::projection::ProjectionArgs;
-use super::split::parse_positive;
 use super::track::TrackFileArgs;
 use crate::EarlyExit;
 use crate::commands::overwrite;
@@ -26,6 +25,7 @@ use crate::exit::Status;
 use crate::interrupt::Interrupt;
 use crate::lines::Lines;
 use crate::table::{self, ColumnAlign};
+use crate::value_parsers::parse_positive;
 
 const AFTER_HELP: &str = "\
 Examples:

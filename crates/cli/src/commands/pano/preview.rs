@@ -1,7 +1,7 @@
 //! `gausset pano preview`: draws the views of a layout on a panorama.
 
 use std::io::Write;
-use std::path::PathBuf;
+use std::path::{Path, PathBuf};
 use std::sync::Arc;
 use std::sync::atomic::{AtomicBool, Ordering};
 use std::time::Duration;
@@ -44,9 +44,9 @@ pub(crate) struct PreviewArgs {
     /// Panorama, cross or strip, folder of six faces, dual-fisheye frame (with --lens), or a video of any of these.
     #[arg(value_name = "FRAME")]
     frame: PathBuf,
-    /// Output image.
-    #[arg(short, long, value_name = "FILE", default_value = "preview.png")]
-    output: PathBuf,
+    /// Output image [default: preview.png].
+    #[arg(short, long, value_name = "FILE")]
+    output: Option<PathBuf>,
     /// Replace an existing file.
     #[arg(long, alias = "overwrite", short_aliases = ['y', 'w'])]
     force: bool,
@@ -54,15 +54,15 @@ pub(crate) struct PreviewArgs {
     #[arg(long, conflicts_with_all = ["output", "force"], help_heading = "Page")]
     page: bool,
     /// Port of the page; 0 = any free port [default: 7007, or the next free port].
-    #[arg(long, value_name = "PORT", requires = "page", help_heading = "Page")]
+    #[arg(long, value_name = "PORT", conflicts_with_all = ["output", "force"], help_heading = "Page")]
     port: Option<u16>,
     #[command(flatten)]
     listen: ListenArgs,
     /// Print the address of the page without starting a browser.
-    #[arg(long, requires = "page", help_heading = "Page")]
+    #[arg(long, conflicts_with_all = ["output", "force"], help_heading = "Page")]
     no_open: bool,
     /// Print the address of the page as a JSON object on one line.
-    #[arg(long, requires = "page", help_heading = "Page")]
+    #[arg(long, conflicts_with_all = ["output", "force"], help_heading = "Page")]
     pub(crate) json: bool,
     /// Mask of the frame, shown in red (black = remove).
     #[arg(long, value_name = "FILE")]
@@ -82,33 +82,36 @@ pub(crate) struct PreviewArgs {
 }
 
 impl PreviewArgs {
-    /// Refuses an image that cannot be written, and options that only apply to the page.
-    fn check_image(&self, overwrite: Overwrite) -> Result<(), Failure> {
-        // `requires = "page"` is not enough: clap does not enforce it if an argument that conflicts with `--page` is
-        // given.
-        let of_page = [
-            ("--port", self.port.is_some()),
-            ("--no-open", self.no_open),
-            ("--json", self.json),
-            ("--listen", self.listen.is_given()),
-        ];
-        if let Some((name, _)) = of_page.iter().find(|(_, is_given)| *is_given) {
-            return Err(Failure::usage(format!(
-                "{name}: has no effect without --page; leave it out, or add it"
-            )));
+    /// Whether the page is requested, by name or by an option that is about it; an image and a page exclude each other.
+    fn wants_page(&self) -> Result<bool, Failure> {
+        let is_listening = self.listen.is_given();
+        if is_listening && self.output.is_some() {
+            return Err(Failure::usage("--listen: cannot be used together with --output"));
         }
-        if !self.output.extension().is_some_and(|e| e.eq_ignore_ascii_case("png")) {
-            let output = self.output.display();
+        Ok(self.page || self.port.is_some() || self.no_open || self.json || is_listening)
+    }
+
+    /// Output image.
+    fn output(&self) -> &Path {
+        self.output.as_deref().unwrap_or(Path::new("preview.png"))
+    }
+
+    /// Refuses an image that cannot be written.
+    fn check_image(&self, overwrite: Overwrite) -> Result<(), Failure> {
+        let output = self.output();
+        if !output.extension().is_some_and(|e| e.eq_ignore_ascii_case("png")) {
+            let output = output.display();
             return Err(Failure::usage(format!("{output}: expected a name that ends with .png")));
         }
-        Ok(check_output(&Disk, &self.output, overwrite)?)
+        Ok(check_output(&Disk, output, overwrite)?)
     }
 }
 
 /// Runs the command.
 pub(crate) fn run(args: &PreviewArgs, console: &Console) -> Result<Status, EarlyExit> {
     let overwrite = if args.force { Overwrite::Replace } else { Overwrite::Refuse };
-    if !args.page {
+    let is_page = args.wants_page()?;
+    if !is_page {
         args.check_image(overwrite)?;
     }
     let pool = Pool::with_all_cores();
@@ -121,7 +124,7 @@ pub(crate) fn run(args: &PreviewArgs, console: &Console) -> Result<Status, Early
     };
     let mut colours = args.colours.options();
     let colouring = colours.resolve()?;
-    if args.page {
+    if is_page {
         // The page applies them, so that its sliders start at these values.
         (colours.look, colours.lut) = (ColourSettings::default(), None);
     }
@@ -130,7 +133,7 @@ pub(crate) fn run(args: &PreviewArgs, console: &Console) -> Result<Status, Early
     let views = args.views.options().views(equirect.full_width.round() as u32)?;
     let mask =
         args.mask.as_deref().map(decode_mask_file).transpose().map_err(|e| Failure::new("frames", e))?;
-    if args.page {
+    if is_page {
         let title = args.frame.file_name().unwrap_or(args.frame.as_os_str()).display().to_string();
         let panorama = contact_sheet::downscaled(&frame, MAX_WIDTH);
         let options = PreviewOptions { title, panorama, equirect, mask, views, colouring };
@@ -141,11 +144,11 @@ pub(crate) fn run(args: &PreviewArgs, console: &Console) -> Result<Status, Early
     let picture = contact_sheet::contact_sheet(&mut frame, equirect, &views, mask.as_ref(), exec, &stop);
     let png = gausset_io::image::encode::png_rgb8(&picture).map_err(|e| Failure::new("write", e))?;
     let options = WriteOptions { overwrite, ..WriteOptions::default() };
-    write_atomic_with(&Disk, &args.output, &options, |file| file.write_all(&png))?;
+    write_atomic_with(&Disk, args.output(), &options, |file| file.write_all(&png))?;
     let coverage = Coverage::new(&views);
     console.result(format!(
         "{} ({} views, {} of the sphere covered)",
-        args.output.display(),
+        args.output().display(),
         views.len(),
         describe::percent(coverage.fraction)
     ))?;

@@ -24,6 +24,7 @@ use crate::device::ComputeArgs;
 use crate::events::run_job;
 use crate::exit::Status;
 use crate::interrupt::Interrupt;
+use crate::value_parsers::parse_positive;
 use crate::{EarlyExit, describe};
 
 const AFTER_HELP: &str = "\
@@ -77,13 +78,13 @@ pub(crate) struct SplitArgs {
     /// JPEG quality [default: 95].
     #[arg(long, value_name = "Q", help_heading = "Files", value_parser = clap::value_parser!(u8).range(1..=100))]
     pub(crate) quality: Option<u8>,
-    /// File names: rig (viewNN/FRAME.jpg, a COLMAP rig) or flat (frame_NNNNN_cam_NN.jpg).
+    /// File names: rig (viewNN/FRAME.jpg, a COLMAP rig) or flat (frame_NNNNN_cam_NN.jpg) [default: rig].
     #[arg(
-        long, value_name = "NAMING", default_value = "rig", hide_possible_values = true, help_heading = "Files",
+        long, value_name = "NAMING", hide_possible_values = true, help_heading = "Files",
         value_parser = PossibleValuesParser::new(["rig", "flat"])
             .map(|w| if w == "flat" { Naming::Flat } else { Naming::Rig })
     )]
-    pub(crate) naming: Naming,
+    pub(crate) naming: Option<Naming>,
     /// Numbering of flat names: order (from 0) or source (last number in the frame's file name) [default: order].
     #[arg(
         long, value_name = "NUMBERS", hide_possible_values = true, help_heading = "Files",
@@ -188,7 +189,9 @@ impl SplitArgs {
             }
             (_, quality) => Format::Jpeg(quality.unwrap_or(95)),
         };
-        if self.numbering.is_some() && self.naming != Naming::Flat {
+        let implied = if self.numbering.is_some() { Naming::Flat } else { Naming::Rig };
+        let naming = self.naming.unwrap_or(implied);
+        if self.numbering.is_some() && naming != Naming::Flat {
             return Err(Failure::usage(
                 "--numbering: has no effect with --naming rig; leave it out, or take --naming flat",
             ));
@@ -204,7 +207,7 @@ impl SplitArgs {
             removal: self.removal.options(),
             level_gpano: self.level.is_some(),
             format,
-            naming: self.naming,
+            naming,
             numbering: self.numbering.unwrap_or_default(),
             colours: self.colours.options(),
             on_error: self.on_error,
@@ -218,11 +221,6 @@ impl SplitArgs {
             simd: self.compute.device.level(),
         })
     }
-}
-
-pub(crate) fn parse_positive(text: &str) -> Result<f64, String> {
-    let value = text.parse::<f64>().ok().filter(|v| v.is_finite() && *v > 0.0 && *v <= 1e6);
-    value.ok_or_else(|| format!("expected a number above 0, at most 1000000, found `{text}`"))
 }
 
 fn parse_size(text: &str) -> Result<[u32; 2], String> {

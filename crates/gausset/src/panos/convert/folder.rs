@@ -168,7 +168,7 @@ fn convert_frame(
 ) -> Result<Vec<u64>, ReadFailure> {
     let folder = job.options.output.as_path();
     if job.source.film.is_none() {
-        memory_check::check(job, frame).map_err(ReadFailure::Frame)?;
+        memory_check::check(job, frame).map_err(|error| ReadFailure::Frame(error.to_string()))?;
     }
     let mut moment = moments.read(index)?;
     let (mut files, mut lengths): (Vec<UnnamedFile>, Vec<u64>) = (Vec::new(), Vec::new());

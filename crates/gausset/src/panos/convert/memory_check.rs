@@ -24,8 +24,21 @@ struct ConvertMemory {
     size: [u64; 2],
 }
 
+/// Why a frame is not converted.
+#[derive(Debug, thiserror::Error)]
+pub(super) enum FrameMemoryError {
+    /// It exceeds the memory budget; `advice` says what would fit.
+    #[error(
+        "{file}: memory: converting it takes {needed} (expected at most {budget}); raise ⟨max-memory⟩{advice}"
+    )]
+    TooLarge { file: String, needed: String, budget: String, advice: String },
+    /// A file of it cannot be read.
+    #[error(transparent)]
+    File(#[from] load::LoadError),
+}
+
 /// Refuses a frame that exceeds the memory budget; the message says what would fit.
-pub(super) fn check(job: &ConvertJob<'_>, frame: &SourceFrame) -> Result<(), String> {
+pub(super) fn check(job: &ConvertJob<'_>, frame: &SourceFrame) -> Result<(), FrameMemoryError> {
     let demand = memory_need(job, frame)?;
     let ConvertMemory { source, picture, colours, .. } = demand;
     let (all, budget) = (source + picture + colours, job.budget);
@@ -34,10 +47,8 @@ pub(super) fn check(job: &ConvertJob<'_>, frame: &SourceFrame) -> Result<(), Str
     }
     let file = frame.files.first().map(|f| f.display().to_string()).unwrap_or_default();
     let advice = fitting_size_advice(&demand, job.options.size, budget.saturating_sub(colours));
-    let (all, budget) = (text::format_bytes(all), text::format_bytes(budget));
-    Err(format!(
-        "{file}: memory: converting it takes {all} (expected at most {budget}); raise ⟨max-memory⟩{advice}"
-    ))
+    let (needed, budget) = (text::format_bytes(all), text::format_bytes(budget));
+    Err(FrameMemoryError::TooLarge { file, needed, budget, advice })
 }
 
 /// Advice besides more memory, with `budget` bytes for frame and output.
@@ -57,7 +68,7 @@ fn fitting_size_advice(demand: &ConvertMemory, size: Option<u32>, budget: u64) -
     }
 }
 
-fn memory_need(job: &ConvertJob<'_>, frame: &SourceFrame) -> Result<ConvertMemory, String> {
+fn memory_need(job: &ConvertJob<'_>, frame: &SourceFrame) -> Result<ConvertMemory, FrameMemoryError> {
     let source = job.source;
     let (bytes, size) = match &source.film {
         Some(film) => {
@@ -86,11 +97,11 @@ fn memory_need(job: &ConvertJob<'_>, frame: &SourceFrame) -> Result<ConvertMemor
 }
 
 /// Memory for reading image files to planes, and the size of the frame.
-fn of_files(job: &ConvertJob<'_>, frame: &SourceFrame) -> Result<(u64, [u64; 2]), String> {
+fn of_files(job: &ConvertJob<'_>, frame: &SourceFrame) -> Result<(u64, [u64; 2]), FrameMemoryError> {
     let source = job.source;
     let (mut bytes, mut planes, mut pixels) = (0, 0, 0);
     for file in &frame.files {
-        let demand = load::estimate_memory(file, &source.limits).map_err(|e| e.to_string())?;
+        let demand = load::estimate_memory(file, &source.limits)?;
         bytes += demand.peak_bytes;
         planes += demand.all_planes_bytes;
         pixels += demand.pixels;

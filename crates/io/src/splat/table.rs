@@ -1,0 +1,210 @@
+//! Table of the file formats.
+
+use std::io::{self, Write};
+use std::path::Path;
+
+use super::format::{FileStart, Format};
+use super::source::SourceFile;
+use super::{
+    Initial, SaveOptions, SaveReport, SplatError, SplatFile, compressed_ply, dot_splat, gltf, html, ksplat,
+    ply, sog, spz,
+};
+
+/// Properties of a format.
+#[derive(Debug)]
+pub struct FormatRow {
+    /// The format.
+    pub format: Format,
+    /// Stable name, for `info --json` and `convert --format`.
+    pub name: &'static str,
+    /// Display name.
+    pub title: &'static str,
+    /// Endings of file names, in lower case, with their dot; the first one is the default.
+    pub extensions: &'static [&'static str],
+    /// Whether the start of a file is of this format.
+    pub(super) sniff: fn(&FileStart) -> bool,
+    /// Its reader.
+    pub(super) read: fn(&mut SourceFile<'_>) -> Result<Initial, SplatError>,
+    /// Its writer, if the format can be written.
+    pub(super) write: Option<Writer>,
+    /// What the format cannot store, as text.
+    pub loses: &'static str,
+}
+
+/// Writes the splats of a document, all of which must be usable.
+pub(super) type Writer = fn(&mut dyn Write, &SplatFile, &SaveOptions) -> io::Result<SaveReport>;
+
+/// All formats, in the order of [`Format`], in which they are also detected.
+pub static FORMATS: [FormatRow; 8] = [
+    FormatRow {
+        format: Format::CompressedPly,
+        name: "compressed-ply",
+        title: "compressed PLY",
+        extensions: &[".compressed.ply"],
+        sniff: compressed_ply::sniff,
+        read: compressed_ply::read,
+        write: Some(compressed_ply::write),
+        loses: "positions and scales in 10 or 11 bits of their chunk, rotations in 10 bits, colours, opacities and SH in 8 \
+                (SH within ±4); which splats are sky; the order of the splats",
+    },
+    FormatRow {
+        format: Format::Ply,
+        name: "ply",
+        title: "PLY",
+        extensions: &[".ply"],
+        sniff: FileStart::is_ply,
+        read: ply::read_ply,
+        write: Some(ply::write_ply),
+        loses: "nothing",
+    },
+    FormatRow {
+        format: Format::Gltf,
+        name: "glb",
+        title: "glTF",
+        extensions: &[".glb", ".gltf"],
+        sniff: gltf::sniff,
+        read: gltf::read,
+        write: Some(gltf::write),
+        loses: "nothing of the splats but the last bits of opacities and scales; mode, up and sky",
+    },
+    FormatRow {
+        format: Format::Spz,
+        name: "spz",
+        title: "SPZ",
+        extensions: &[".spz"],
+        sniff: spz::sniff,
+        read: spz::read,
+        write: Some(spz::write),
+        loses: "positions in 24 bits of the bounds, log scales -10..5.9 in steps of 1/16, rotations in 9 bits and a sign, \
+                colours and opacities in 8 bits, SH within ±1 in the bits asked for; up and sky",
+    },
+    FormatRow {
+        format: Format::Sog,
+        name: "sog",
+        title: "SOG",
+        extensions: &[".sog"],
+        sniff: sog::sniff,
+        read: sog::read,
+        write: Some(sog::write),
+        loses: "positions in 16 bits of their logarithm, rotations and opacities in 8 bits, scales and colours in 256 values, \
+                SH above degree 0 in a palette of at most 65,536; up and sky; the order of the splats",
+    },
+    FormatRow {
+        format: Format::Ksplat,
+        name: "ksplat",
+        title: ".ksplat",
+        extensions: &[".ksplat"],
+        sniff: ksplat::sniff,
+        read: ksplat::read,
+        write: None,
+        loses: "not written: its viewer is no longer developed",
+    },
+    FormatRow {
+        format: Format::Html,
+        name: "html",
+        title: "HTML page",
+        extensions: &[".html", ".htm"],
+        sniff: html::sniff,
+        read: html::read,
+        write: Some(html::write),
+        loses: "what a compressed PLY loses",
+    },
+    FormatRow {
+        format: Format::Splat,
+        name: "splat",
+        title: ".splat",
+        extensions: &[".splat"],
+        sniff: dot_splat::sniff,
+        read: dot_splat::read,
+        write: Some(dot_splat::write),
+        loses: "SH above degree 0; colours outside 0..1; 8 bits for colours, opacities and rotations; mode, up and sky; the \
+                order of the splats",
+    },
+];
+
+impl Format {
+    /// Its row in [`FORMATS`].
+    #[must_use]
+    pub fn row(self) -> &'static FormatRow {
+        &FORMATS[self as usize]
+    }
+
+    /// Stable name, for `info --json`.
+    #[must_use]
+    pub fn name(self) -> &'static str {
+        self.row().name
+    }
+
+    /// The format with this name.
+    #[must_use]
+    pub fn from_name(name: &str) -> Option<Self> {
+        FORMATS.iter().find(|row| row.name == name).map(|row| row.format)
+    }
+
+    /// The format by the ending of a file name; the longest matching ending counts.
+    #[must_use]
+    pub fn from_path(path: &Path) -> Option<Self> {
+        let name = path.file_name()?.to_string_lossy().to_ascii_lowercase();
+        let fits = |ending: &&&str| name.ends_with(**ending);
+        let ends = FORMATS.iter().filter_map(|row| {
+            let longest = row.extensions.iter().filter(fits).map(|ending| ending.len()).max()?;
+            Some((longest, row.format))
+        });
+        ends.max_by_key(|(length, _)| *length).map(|(_, format)| format)
+    }
+
+    /// Whether the format can be written.
+    #[must_use]
+    pub fn is_written(self) -> bool {
+        self.row().write.is_some()
+    }
+
+    /// Detects the format of a file from its start.
+    pub(super) fn detect(start: &FileStart, path: &Path) -> Result<Self, SplatError> {
+        if let Some(row) = FORMATS.iter().find(|row| (row.sniff)(start)) {
+            return Ok(row.format);
+        }
+        if start.is_json() && start.contains("\"lodLevels\"") {
+            let found = "a streamed SOG, the list of many others";
+            return Err(SplatError::UnsupportedFormat { path: path.to_owned(), found });
+        }
+        let found = start.bytes.get(..16).unwrap_or(&start.bytes).escape_ascii().to_string();
+        Err(SplatError::UnknownFormat { path: path.to_owned(), found })
+    }
+}
+
+/// Endings of formats that can be written, for messages: `.ply, .spz or .glb`.
+pub(super) fn writable_extensions() -> String {
+    let ends: Vec<&str> = FORMATS
+        .iter()
+        .filter(|row| row.write.is_some())
+        .filter_map(|row| row.extensions.first().copied())
+        .collect();
+    match ends.split_last() {
+        Some((last, [])) => (*last).to_owned(),
+        Some((last, rest)) => format!("{} or {last}", rest.join(", ")),
+        None => String::new(),
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn the_rows_stand_in_the_order_of_the_formats() {
+        for (i, row) in FORMATS.iter().enumerate() {
+            assert_eq!(row.format as usize, i, "{}", row.name);
+            assert!(std::ptr::eq(row.format.row(), row));
+            assert_eq!(Format::from_name(row.name), Some(row.format));
+        }
+    }
+
+    #[test]
+    fn the_full_end_of_a_name_decides() {
+        assert_eq!(Format::from_path(Path::new("a/B.PLY")), Some(Format::Ply));
+        assert_eq!(Format::from_path(Path::new("a/b.compressed.ply")), Some(Format::CompressedPly));
+        assert_eq!(Format::from_path(Path::new("a.ply/b")), None);
+        assert_eq!(Format::from_path(Path::new("ply")), None);
+    }
+}
