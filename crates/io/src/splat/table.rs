@@ -13,17 +13,17 @@ use super::{
 /// Properties of a format.
 #[derive(Debug)]
 pub struct FormatRow {
-    /// The format.
+    /// The format of this row.
     pub format: Format,
     /// Stable name, for `info --json` and `convert --format`.
     pub name: &'static str,
-    /// Display name.
+    /// Name for messages and pages: `compressed PLY`.
     pub title: &'static str,
     /// Endings of file names, in lower case, with their dot; the first one is the default.
     pub extensions: &'static [&'static str],
     /// Whether the start of a file is of this format.
     pub(super) sniff: fn(&FileStart) -> bool,
-    /// Its reader.
+    /// Reads a file that `sniff` accepted.
     pub(super) read: fn(&mut SourceFile<'_>) -> Result<Initial, SplatError>,
     /// Its writer, if the format can be written.
     pub(super) write: Option<Writer>,
@@ -142,6 +142,14 @@ impl Format {
     }
 
     /// The format by the ending of a file name; the longest matching ending counts.
+    ///
+    /// ```
+    /// use gausset_io::splat::Format;
+    ///
+    /// assert_eq!(Format::from_path("scene.PLY".as_ref()), Some(Format::Ply));
+    /// assert_eq!(Format::from_path("scene.compressed.ply".as_ref()), Some(Format::CompressedPly));
+    /// assert_eq!(Format::from_path("scene.obj".as_ref()), None);
+    /// ```
     #[must_use]
     pub fn from_path(path: &Path) -> Option<Self> {
         let name = path.file_name()?.to_string_lossy().to_ascii_lowercase();
