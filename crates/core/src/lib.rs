@@ -9,6 +9,7 @@ pub mod camera;
 pub mod constants;
 pub mod engine;
 pub mod image;
+pub mod linalg;
 pub mod matrix;
 pub mod pose;
 pub mod region;

@@ -5,11 +5,12 @@
 //! baselines, whose logarithms are averaged robustly. With directions and lengths, positions are averaged like
 //! rotations. Collinear panoramas are no special case, because lengths come from points.
 
+use gausset_core::linalg::eigen_symmetric;
 use gausset_core::matrix::{IDENTITY3, Mat3, cross, dot, norm, transpose_mul_vec};
 
 use crate::reconstruction::essential::depths;
 use crate::reconstruction::graph_fit::{Edge, components, fit_robust, largest_component};
-use crate::reconstruction::solve::{eigen_symmetric, median};
+use crate::reconstruction::solve::median;
 
 /// Least parallax of a feature whose depth is used, radians.
 const MIN_PARALLAX: f64 = 1.0 * std::f64::consts::PI / 180.0;
