@@ -18,6 +18,7 @@ pub mod sh;
 pub mod splats;
 pub mod splats_transform;
 pub mod stage;
+pub mod statistics;
 
 pub use camera::{Camera, Projection};
 pub use image::{RgbImage8, TargetImage};

@@ -12,7 +12,7 @@
 
 use gausset_core::Pose;
 use gausset_core::linalg::jacobi;
-use gausset_core::se3::{self, Mat3};
+use gausset_core::se3::{self, Mat3, distance};
 use serde::Serialize;
 
 use crate::gps::{fit_similarity, nearest_rotation};
@@ -215,10 +215,6 @@ pub fn compare(pairs: &[(Pose, Pose)], moments: &[u32]) -> Result<Comparison, Co
         errors,
         path_length: path,
     })
-}
-
-fn distance(a: [f64; 3], b: [f64; 3]) -> f64 {
-    se3::norm([a[0] - b[0], a[1] - b[1], a[2] - b[2]])
 }
 
 /// Angle between two rotations, radians. Accurate also for small angles, for which the trace is not.

@@ -27,12 +27,6 @@ pub(super) fn variance(a: &[f64], along: &[f64]) -> Option<f64> {
 }
 
 /// Median; the mean of the two middle values for an even count; 0 for no values.
-pub(super) fn median(mut values: Vec<f64>) -> f64 {
-    values.sort_by(f64::total_cmp);
-    let half = values.len() / 2;
-    match values.len() {
-        0 => 0.0,
-        n if n % 2 == 1 => values[half],
-        _ => 0.5 * (values[half - 1] + values[half]),
-    }
+pub(super) fn median(values: Vec<f64>) -> f64 {
+    gausset_core::statistics::median(values).unwrap_or(0.0)
 }

@@ -57,15 +57,6 @@ pub(crate) fn inverse_symmetric(a: &Mat3) -> Option<Mat3> {
         .then(|| cofactors.map(|row| row.map(|v| v / determinant)))
 }
 
-/// Median; of an even number of values the upper one of the two in the middle. 0 if there are none.
-pub(crate) fn median(mut values: Vec<f64>) -> f64 {
-    if values.is_empty() {
-        return 0.0;
-    }
-    let half = values.len() / 2;
-    *values.select_nth_unstable_by(half, f64::total_cmp).1
-}
-
 #[cfg(test)]
 mod tests {
     use super::*;
