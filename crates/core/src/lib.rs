@@ -22,6 +22,7 @@ pub mod camera;
 pub mod constants;
 pub mod engine;
 pub mod image;
+pub mod linalg;
 pub mod matrix;
 pub mod pose;
 pub mod region;
@@ -30,6 +31,7 @@ pub mod sh;
 pub mod splats;
 pub mod splats_transform;
 pub mod stage;
+pub mod statistics;
 
 pub use camera::{Camera, Projection};
 pub use image::{RgbImage8, TargetImage};

@@ -50,6 +50,25 @@ pub fn norm(a: [f64; 3]) -> f64 {
     dot(a, a).sqrt()
 }
 
+/// `a - b`.
+#[must_use]
+pub fn sub(a: [f64; 3], b: [f64; 3]) -> [f64; 3] {
+    [a[0] - b[0], a[1] - b[1], a[2] - b[2]]
+}
+
+/// Distance between two points.
+#[must_use]
+pub fn distance(a: [f64; 3], b: [f64; 3]) -> f64 {
+    norm(sub(a, b))
+}
+
+/// The unit vector in the direction of a vector; not finite for a zero vector.
+#[must_use]
+pub fn unit(v: [f64; 3]) -> [f64; 3] {
+    let length = norm(v);
+    v.map(|x| x / length)
+}
+
 /// Determinant of a matrix.
 #[must_use]
 pub fn determinant(a: &Mat3) -> f64 {

@@ -1,6 +1,6 @@
 //! Regions of space, used to select splats.
 
-use crate::se3;
+use crate::matrix::distance;
 
 /// A region of space, its surface included.
 ///
@@ -50,10 +50,6 @@ impl Region {
             Self::Ball { centre, radius } => distance(point, centre) <= radius,
         }
     }
-}
-
-fn distance(a: [f64; 3], b: [f64; 3]) -> f64 {
-    se3::norm(std::array::from_fn(|k| a[k] - b[k]))
 }
 
 #[cfg(test)]

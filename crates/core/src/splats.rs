@@ -267,6 +267,12 @@ impl Splats {
     }
 }
 
+/// Opacity of a logit, 0..=1: the logistic function.
+#[must_use]
+pub fn opacity(logit: f32) -> f64 {
+    1.0 / (1.0 + libm::exp(-f64::from(logit)))
+}
+
 #[cfg(test)]
 mod tests {
     use super::*;

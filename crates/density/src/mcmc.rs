@@ -26,6 +26,7 @@
 
 use gausset_compute::{Pool, rng};
 use gausset_core::engine::{McmcRule, TrainState};
+use gausset_core::splats::opacity;
 
 use super::outcome::DensityOutcome;
 use super::values::{logit, non_finite_mask};
@@ -259,11 +260,6 @@ pub fn overlap_integral(n: u32, o: f64) -> f64 {
     let right: f64 = series.iter().zip(&alpha).skip(1).map(|(sum, a)| sum * a).sum();
     let two_over_sqrt_pi = std::f64::consts::FRAC_2_SQRT_PI;
     two_over_sqrt_pi * STEP * (0.5 * series[0] * alpha[0] + right)
-}
-
-/// The logistic function in f64.
-fn opacity(logit: f32) -> f64 {
-    1.0 / (1.0 + libm::exp(-f64::from(logit)))
 }
 
 #[cfg(test)]

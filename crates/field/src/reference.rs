@@ -4,6 +4,8 @@
 //! With `d = x - µ`, `v = L⁻¹ d`, `p = L⁻ᵀ v = S⁻¹ d`, `G = exp(-|v|²/2)`:
 //! value `Σ w G`, gradient `-Σ w G p`, Hessian `Σ w G (p pᵀ - S⁻¹)`. VJPs are written as sums over pairs.
 
+use gausset_core::matrix::dot;
+
 use crate::field::{GaussianField, inverse_factor};
 use crate::gradients::FieldGradients;
 use crate::real::Real;
@@ -26,10 +28,6 @@ fn lower_times(a: &[f64; 6], x: [f64; 3]) -> [f64; 3] {
 
 fn upper_times(a: &[f64; 6], x: [f64; 3]) -> [f64; 3] {
     [a[0] * x[0] + a[1] * x[1] + a[3] * x[2], a[2] * x[1] + a[4] * x[2], a[5] * x[2]]
-}
-
-fn dot(a: [f64; 3], b: [f64; 3]) -> f64 {
-    a[0] * b[0] + a[1] * b[1] + a[2] * b[2]
 }
 
 impl GaussianAtPoint {

@@ -3,6 +3,8 @@
 //! Line integral (closed form): with `a = L⁻¹ (o - µ)`, `b = L⁻¹ d` the integral of `w G` over the line `o + t d` is
 //! `w sqrt(2π) / |b| exp(-½ (|a|² - (a·b)² / |b|²))`, `|d| = 1`.
 
+use gausset_core::matrix::dot;
+
 use crate::accel::{AcceleratedEvaluator, Cutoff, CutoffReport, SortedPoints};
 use crate::error::FieldError;
 use crate::eval::Compute;
@@ -160,7 +162,6 @@ fn integral(field: &GaussianField<f64>, i: usize, origin: [f64; 3], d: [f64; 3])
     };
     let a = times(std::array::from_fn(|k| origin[k] - field.means[i][k]));
     let b = times(d);
-    let dot = |x: [f64; 3], y: [f64; 3]| x[0] * y[0] + x[1] * y[1] + x[2] * y[2];
     let bb = dot(b, b);
     let q = (dot(a, a) - dot(a, b).powi(2) / bb).max(0.0);
     field.weight(i) * (std::f64::consts::TAU / bb).sqrt() * libm::exp(-0.5 * q)

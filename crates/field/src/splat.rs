@@ -5,6 +5,8 @@
 //! weight is the opacity with that sign, so a field is preserved up to a factor.
 
 use gausset_core::Splats;
+use gausset_core::linalg::jacobi;
+use gausset_core::matrix::{Mat3, determinant};
 
 use crate::error::FieldError;
 use crate::field::{CovarianceKind, GaussianField, WeightMode, cholesky, covariance_of, raw_factor};
@@ -80,39 +82,14 @@ pub fn from_splats(splats: &Splats) -> Result<GaussianField<f64>, FieldError> {
     Ok(field)
 }
 
-/// Principal axes (columns) and variances of a covariance: Jacobi rotations.
-fn eigen(s: &[f64; 6]) -> ([[f64; 3]; 3], [f64; 3]) {
-    let mut m = [[s[0], s[1], s[3]], [s[1], s[2], s[4]], [s[3], s[4], s[5]]];
-    let mut axes = [[1.0, 0.0, 0.0], [0.0, 1.0, 0.0], [0.0, 0.0, 1.0]];
-    for _ in 0..24 {
-        for (p, q) in [(0, 1), (0, 2), (1, 2)] {
-            if m[p][q] == 0.0 {
-                continue;
-            }
-            let theta = (m[q][q] - m[p][p]) / (2.0 * m[p][q]);
-            let t = theta.signum() / (theta.abs() + (theta * theta + 1.0).sqrt());
-            let t = if theta == 0.0 { 1.0 } else { t };
-            let c = 1.0 / (t * t + 1.0).sqrt();
-            let sine = t * c;
-            for k in 0..3 {
-                let (a, b) = (m[k][p], m[k][q]);
-                (m[k][p], m[k][q]) = (c * a - sine * b, sine * a + c * b);
-            }
-            for k in 0..3 {
-                let (a, b) = (m[p][k], m[q][k]);
-                (m[p][k], m[q][k]) = (c * a - sine * b, sine * a + c * b);
-                let (a, b) = (axes[k][p], axes[k][q]);
-                (axes[k][p], axes[k][q]) = (c * a - sine * b, sine * a + c * b);
-            }
-        }
-    }
-    let det = axes[0][0] * (axes[1][1] * axes[2][2] - axes[1][2] * axes[2][1])
-        - axes[0][1] * (axes[1][0] * axes[2][2] - axes[1][2] * axes[2][0])
-        + axes[0][2] * (axes[1][0] * axes[2][1] - axes[1][1] * axes[2][0]);
-    if det < 0.0 {
+/// Principal axes (columns, right-handed) and variances of a covariance.
+fn eigen(s: &[f64; 6]) -> (Mat3, [f64; 3]) {
+    let covariance = [[s[0], s[1], s[3]], [s[1], s[2], s[4]], [s[3], s[4], s[5]]];
+    let (variances, mut axes) = jacobi(covariance, 24, |v| v == 0.0);
+    if determinant(&axes) < 0.0 {
         axes.iter_mut().for_each(|row| row[2] = -row[2]);
     }
-    (axes, [m[0][0], m[1][1], m[2][2]])
+    (axes, variances)
 }
 
 /// The quaternion `wxyz` of a rotation matrix (Shepperd 1978: the largest component first).

@@ -19,7 +19,6 @@
 pub mod chart;
 pub mod report;
 pub mod scene;
-pub mod sha256;
 pub mod text;
 
 /// Camera pose and its controls: `Camera`.

@@ -4,13 +4,13 @@
 use std::fmt::Write as _;
 use std::io::Write as _;
 
+use data_encoding::BASE64;
 use flate2::Compression;
 use flate2::write::ZlibEncoder;
 
 use crate::chart::{Histogram, LineChart};
 use crate::scene;
-use crate::sha256::csp_hash;
-use crate::text::{base64, escape_html, write_base128};
+use crate::text::{csp_hash, escape_html, write_base128};
 use crate::{UNPACK, bundle, unindented};
 
 const STYLE: &str = include_str!("../script/report.css");
@@ -108,7 +108,7 @@ impl ReportPage {
                     self.body,
                     "<tr class=\"picture\"><td colspan=\"{}\"><img loading=\"lazy\" width=\"{width}\" height=\"{height}\" alt=\"photograph, render and error of {name}\" src=\"data:image/jpeg;base64,{}\"></td></tr>",
                     head.len(),
-                    base64(jpeg)
+                    BASE64.encode(jpeg)
                 );
             }
         }

@@ -12,8 +12,7 @@ use flate2::Compression;
 use flate2::write::ZlibEncoder;
 use serde::Serialize;
 
-use crate::sha256::csp_hash;
-use crate::text::{escape_html, read_base128, script_json, write_base128};
+use crate::text::{csp_hash, escape_html, read_base128, script_json, write_base128};
 use crate::{CAMERA, INPUT, SPLATS, UNPACK, bundle, fill_template, is_gausset_page, unindented};
 
 const TEMPLATE: &str = include_str!("../script/alone.html");

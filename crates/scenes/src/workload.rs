@@ -6,6 +6,7 @@
 //! the order in which they are generated; training keeps its splats along a Morton curve (`gausset_density::morton`),
 //! and a measurement should do the same.
 
+use gausset_core::matrix::dot;
 use gausset_core::{Camera, Pose, Splats, TargetImage};
 
 /// Number of splats of the workload.
@@ -152,10 +153,6 @@ fn draw_position(draws: &mut SplitMix) -> ([f64; 3], f64) {
         ([-3.0 + 6.0 * a, -1.8 + 3.0 * b, 1.0 + 7.0 * e], -3.33)
     };
     (std::array::from_fn(|k| p[k] + jitter[k]), base)
-}
-
-fn dot(a: [f64; 3], b: [f64; 3]) -> f64 {
-    a[0] * b[0] + a[1] * b[1] + a[2] * b[2]
 }
 
 /// A training image of any size: `((((7x + 13y + 29c) ^ (xy >> 4)) & 127) + ((x ^ y) & 64) + 16)`.

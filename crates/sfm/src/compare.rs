@@ -11,7 +11,8 @@
 //! ```
 
 use gausset_core::Pose;
-use gausset_core::se3::{self, Mat3};
+use gausset_core::linalg::jacobi;
+use gausset_core::se3::{self, Mat3, distance};
 use serde::Serialize;
 
 use crate::gps::{fit_similarity, nearest_rotation};
@@ -230,10 +231,6 @@ pub fn compare(pairs: &[(Pose, Pose)], moments: &[u32]) -> Result<Comparison, Co
     })
 }
 
-fn distance(a: [f64; 3], b: [f64; 3]) -> f64 {
-    se3::norm([a[0] - b[0], a[1] - b[1], a[2] - b[2]])
-}
-
 /// Angle between two rotations, radians. Accurate also for small angles, for which the trace is not.
 fn angle(a: &Mat3, b: &Mat3) -> f64 {
     let d = se3::mul(a, &se3::transpose(b));
@@ -254,28 +251,9 @@ fn deviations(points: &[[f64; 3]]) -> [f64; 3] {
         }
     }
     let trace = c[0][0] + c[1][1] + c[2][2];
-    // Jacobi rotations; three axes converge in a few sweeps.
-    for _ in 0..12 {
-        for (p, q) in [(0, 1), (0, 2), (1, 2)] {
-            if c[p][q].abs() <= f64::EPSILON * 1e-3 * trace {
-                continue;
-            }
-            let theta = (c[q][q] - c[p][p]) / (2.0 * c[p][q]);
-            let sign = if theta < 0.0 { -1.0 } else { 1.0 };
-            let t = sign / (theta.abs() + (theta * theta + 1.0).sqrt());
-            let cos = 1.0 / (t * t + 1.0).sqrt();
-            let sin = t * cos;
-            for row in &mut c {
-                let (x, y) = (row[p], row[q]);
-                (row[p], row[q]) = (cos * x - sin * y, sin * x + cos * y);
-            }
-            for k in 0..3 {
-                let (x, y) = (c[p][k], c[q][k]);
-                (c[p][k], c[q][k]) = (cos * x - sin * y, sin * x + cos * y);
-            }
-        }
-    }
-    let mut out = [c[0][0], c[1][1], c[2][2]].map(|v| if v.is_nan() { v } else { v.max(0.0).sqrt() });
+    // Three axes converge in a few sweeps.
+    let (variances, _) = jacobi(c, 12, |v| v.abs() <= f64::EPSILON * 1e-3 * trace);
+    let mut out = variances.map(|v| if v.is_nan() { v } else { v.max(0.0).sqrt() });
     out.sort_by(|a, b| b.total_cmp(a));
     out
 }

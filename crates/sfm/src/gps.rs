@@ -4,6 +4,7 @@
 //! east, north and up of the first one (WGS 84, local tangent plane to second order, accurate to millimetres over
 //! kilometres).
 
+use gausset_core::linalg::jacobi;
 use gausset_core::se3::{self, Mat3};
 
 /// A fit is used only if the spread of the positions is this many times its residual.
@@ -148,38 +149,9 @@ pub(crate) fn nearest_rotation(m: &Mat3) -> Mat3 {
             a[i][j] = a[j][i];
         }
     }
-    let mut v = [[0.0; 4]; 4];
-    for (i, row) in v.iter_mut().enumerate() {
-        row[i] = 1.0;
-    }
-    for _ in 0..60 {
-        for p in 0..4 {
-            for q in p + 1..4 {
-                if a[p][q].abs() < 1e-300 {
-                    continue;
-                }
-                let theta = (a[q][q] - a[p][p]) / (2.0 * a[p][q]);
-                let t = theta.signum() / (theta.abs() + (theta * theta + 1.0).sqrt());
-                let t = if theta == 0.0 { 1.0 } else { t };
-                let c = 1.0 / (t * t + 1.0).sqrt();
-                let s = t * c;
-                for k in 0..4 {
-                    let (x, y) = (a[k][p], a[k][q]);
-                    (a[k][p], a[k][q]) = (c * x - s * y, s * x + c * y);
-                }
-                for k in 0..4 {
-                    let (x, y) = (a[p][k], a[q][k]);
-                    (a[p][k], a[q][k]) = (c * x - s * y, s * x + c * y);
-                }
-                for row in &mut v {
-                    let (x, y) = (row[p], row[q]);
-                    (row[p], row[q]) = (c * x - s * y, s * x + c * y);
-                }
-            }
-        }
-    }
-    let best = (0..4).fold(0, |best, i| if a[i][i] > a[best][best] { i } else { best });
-    se3::rotation_from_quaternion([v[0][best], v[1][best], v[2][best], v[3][best]])
+    let (values, vectors) = jacobi(a, 60, |v| v.abs() < 1e-300);
+    let best = (0..4).fold(0, |best, i| if values[i] > values[best] { i } else { best });
+    se3::rotation_from_quaternion(vectors.map(|row| row[best]))
 }
 
 #[cfg(test)]

@@ -114,11 +114,9 @@ fn angle_weight(angle: f64) -> f64 {
 
 /// Angle at `point` between the rays to `a` and `b`.
 fn angle(point: [f64; 3], a: [f64; 3], b: [f64; 3]) -> f64 {
-    let to = |c: [f64; 3]| [c[0] - point[0], c[1] - point[1], c[2] - point[2]];
-    let (a, b) = (to(a), to(b));
-    let dot = a[0] * b[0] + a[1] * b[1] + a[2] * b[2];
+    let (a, b) = (se3::sub(a, point), se3::sub(b, point));
     let product = se3::norm(a) * se3::norm(b);
-    if product > 0.0 { libm::acos((dot / product).clamp(-1.0, 1.0)) } else { 0.0 }
+    if product > 0.0 { libm::acos((se3::dot(a, b) / product).clamp(-1.0, 1.0)) } else { 0.0 }
 }
 
 /// Depth of a point that projects into the image; `None` otherwise.
@@ -153,7 +151,7 @@ fn depth_range(
     } else {
         let SearchCube { centre, half_side } = cube?;
         let c = view.pose.centre();
-        let distance = se3::norm([c[0] - centre[0], c[1] - centre[1], c[2] - centre[2]]);
+        let distance = se3::distance(c, centre);
         let reach = 3f64.sqrt() * half_side;
         [(distance - reach).max(MIN_CUBE_FRACTION * distance.max(half_side)), distance + reach]
     };
@@ -189,5 +187,5 @@ fn back_project(camera: &Camera, x: f64, y: f64, depth: f64) -> [f64; 3] {
 /// Whether two poses have the same position, relative to `depth`.
 pub(crate) fn is_same_position(a: &Pose, b: &Pose, depth: f64) -> bool {
     let (a, b) = (a.centre(), b.centre());
-    se3::norm([a[0] - b[0], a[1] - b[1], a[2] - b[2]]) < 1e-6 * depth
+    se3::distance(a, b) < 1e-6 * depth
 }

@@ -51,7 +51,7 @@ fn bubbles(dataset: &Dataset, pairs: &[ViewPair]) -> Arc<[Bubble]> {
     let radius = |centre: [f64; 3]| {
         let mut nearest = [f64::INFINITY; NEAREST_POINTS];
         for point in &points {
-            let distance = se3::norm(std::array::from_fn(|k| point[k] - centre[k]));
+            let distance = se3::distance(*point, centre);
             if distance < nearest[NEAREST_POINTS - 1] {
                 nearest[NEAREST_POINTS - 1] = distance;
                 nearest.sort_by(f64::total_cmp);
@@ -65,7 +65,7 @@ fn bubbles(dataset: &Dataset, pairs: &[ViewPair]) -> Arc<[Bubble]> {
     let mut bubbles: Vec<Bubble> = dataset.split.train.iter().map(|&index| bubble(centre(index))).collect();
     for pair in pairs {
         let [a, b] = pair.images.map(centre);
-        let length = se3::norm(std::array::from_fn(|k| a[k] - b[k]));
+        let length = se3::distance(a, b);
         let step = 0.5 * radius(a).min(radius(b)).max(1e-9);
         let count = ((length / step) as usize).min(MAX_BUBBLES_PER_PAIR);
         for i in 1..=count {
@@ -140,7 +140,7 @@ impl FreeSpaceViews {
         let ([which, share], [x, y], [z, offset]) = (draw(0), draw(1), draw(2));
         let pair = &self.pairs[((which * self.pairs.len() as f64) as usize).min(self.pairs.len() - 1)];
         let [(camera, a), (_, b)] = pair.images.map(|image| self.cameras[image]);
-        let distance = se3::norm(std::array::from_fn(|k| a.centre()[k] - b.centre()[k]));
+        let distance = se3::distance(a.centre(), b.centre());
         let aside = [x, y, z].map(|v| (2.0 * v - 1.0) * MAX_LATERAL_OFFSET * distance);
         let stride = pair.common_points.len().div_ceil(MAX_VIEW_POINTS);
         let first = (offset * stride as f64) as usize;

@@ -4,6 +4,7 @@
 
 use gausset_core::camera::CameraError;
 use gausset_core::se3::{self, IDENTITY3, Mat3};
+use gausset_core::statistics::upper_median;
 use gausset_core::{Camera, Pose, Splats};
 use gausset_io::dataset::Dataset;
 use gausset_io::dataset::init::common_cube;
@@ -94,11 +95,11 @@ pub fn orbit_dataset(
     let is_turned = *splats_from_dataset != IDENTITY3;
     let up = if is_turned { up::SAVED_UP } else { up::direction(Up::Auto, &poses).unwrap_or(up::SAVED_UP) };
     let centre = common_cube(&poses, dataset.scene_extent).centre;
-    let offsets: Vec<[f64; 3]> = poses.iter().map(|pose| subtract(pose.centre(), centre)).collect();
+    let offsets: Vec<[f64; 3]> = poses.iter().map(|pose| se3::sub(pose.centre(), centre)).collect();
     let facing = mean(&poses.iter().map(|pose| pose.rotation[2]).collect::<Vec<_>>());
     let circle = if se3::norm(facing) > FACING_THRESHOLD {
         let middle = mean(&offsets);
-        let spread = offsets.iter().map(|&offset| se3::norm(subtract(offset, middle))).sum::<f64>();
+        let spread = offsets.iter().map(|&offset| se3::distance(offset, middle)).sum::<f64>();
         Circle::around(middle, facing, up, 0.5 * spread / offsets.len() as f64)
     } else {
         let heights = offsets.iter().map(|&offset| se3::dot(offset, up)).sum::<f64>();
@@ -133,8 +134,10 @@ pub fn orbit_splats(
         return Ok(Vec::new());
     }
     let position = |i: usize| splats.means[i].map(f64::from);
-    let centre = std::array::from_fn(|k| median(seen.iter().map(|&i| position(i)[k]).collect()));
-    let distance = median(seen.iter().map(|&i| se3::norm(subtract(position(i), centre))).collect());
+    let centre =
+        std::array::from_fn(|k| upper_median(seen.iter().map(|&i| position(i)[k]).collect()).unwrap_or(0.0));
+    let distance =
+        upper_median(seen.iter().map(|&i| se3::distance(position(i), centre)).collect()).unwrap_or(0.0);
     let radius = RADIUS_IN_MEDIANS * if distance > 0.0 { distance } else { 1.0 };
 
     let [width, height] = DEFAULT_SIZE.map(f64::from);
@@ -149,12 +152,6 @@ pub fn orbit_splats(
     let middle = up.map(|v| v * away * ELEVATION_SINE);
     let across = away * (1.0 - ELEVATION_SINE * ELEVATION_SINE).sqrt();
     Ok(Circle::around(middle, up, any_perpendicular(up), across).cameras(frames, centre, up, &camera))
-}
-
-/// The upper median.
-fn median(mut values: Vec<f64>) -> f64 {
-    let middle = values.len() / 2;
-    *values.select_nth_unstable_by(middle, f64::total_cmp).1
 }
 
 /// A circle in space.
@@ -203,15 +200,11 @@ impl Circle {
 /// ```
 #[must_use]
 pub fn look_at(position: [f64; 3], target: [f64; 3], up: [f64; 3]) -> Pose {
-    let forward = unit(subtract(target, position)).unwrap_or([0.0, 0.0, 1.0]);
+    let forward = unit(se3::sub(target, position)).unwrap_or([0.0, 0.0, 1.0]);
     let right = unit(se3::cross(forward, up)).unwrap_or_else(|| any_perpendicular(forward));
     let down = se3::cross(forward, right);
     let rotation = [right, down, forward];
     Pose { rotation, translation: se3::mul_vec(&rotation, position).map(|v| -v) }
-}
-
-fn subtract(a: [f64; 3], b: [f64; 3]) -> [f64; 3] {
-    std::array::from_fn(|k| a[k] - b[k])
 }
 
 fn mean(vectors: &[[f64; 3]]) -> [f64; 3] {
@@ -288,7 +281,7 @@ mod tests {
                 assert!(point[2] > 0.0 && (0.0..1280.0).contains(&x) && (0.0..720.0).contains(&y), "{x} {y}");
             }
             // Not from so far that there would be little to see: the ball fills a third of the height.
-            let distance = se3::norm(subtract(pose.centre(), centre.map(f64::from)));
+            let distance = se3::distance(pose.centre(), centre.map(f64::from));
             assert!(2.0 * camera.fy / distance > 240.0, "{distance}");
         }
     }

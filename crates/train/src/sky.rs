@@ -6,6 +6,7 @@
 
 use gausset_core::engine::SKY_VALUES;
 use gausset_core::sh::{C0, basis};
+use gausset_core::splats::opacity;
 use gausset_core::{Pose, Splats, se3};
 
 /// Number of splats of a sky.
@@ -86,7 +87,7 @@ fn mean(cameras: &[Pose]) -> [f64; 3] {
 fn radius(splats: &Splats, centre: [f64; 3], extent: f64) -> f64 {
     let seen =
         (0..splats.len()).filter(|&i| splats.is_valid(i) && splats.opacity_logits[i] > INVISIBLE_LOGIT);
-    let distance = |i: usize| se3::norm(std::array::from_fn(|k| f64::from(splats.means[i][k]) - centre[k]));
+    let distance = |i: usize| se3::distance(splats.means[i].map(f64::from), centre);
     let mut farthest_first: Vec<(f64, usize)> = seen.map(|i| (distance(i), i)).collect();
     farthest_first.sort_by(|a, b| b.0.total_cmp(&a.0).then(a.1.cmp(&b.1)));
     let mut hidden = 0.0;
@@ -101,7 +102,7 @@ fn radius(splats: &Splats, centre: [f64; 3], extent: f64) -> f64 {
 /// Maximum solid angle that a splat covers from that distance: its opacity times `2π` of its two larger standard
 /// deviations.
 fn solid_angle(splats: &Splats, i: usize, distance: f64) -> f64 {
-    let opacity = 1.0 / (1.0 + libm::exp(-f64::from(splats.opacity_logits[i])));
+    let opacity = opacity(splats.opacity_logits[i]);
     let mut log_scales = splats.log_scales[i].map(f64::from);
     log_scales.sort_by(f64::total_cmp);
     let area = std::f64::consts::TAU * libm::exp(log_scales[1] + log_scales[2]);
@@ -144,8 +145,7 @@ mod tests {
         (splats.means[0][0], splats.log_scales[0]) = (1e9, [20.0; 3]);
         assert_eq!(radius(&splats, centre, 2.0), 2000.0);
         // No two are closer than half of the distance of neighbours.
-        let nearest =
-            (1..SPLAT_COUNT).map(|i| se3::norm(std::array::from_fn(|k| direction(i)[k] - direction(0)[k])));
+        let nearest = (1..SPLAT_COUNT).map(|i| se3::distance(direction(i), direction(0)));
         assert!(
             nearest.fold(f64::MAX, f64::min) > 0.5 * (4.0 * std::f64::consts::PI / SPLAT_COUNT as f64).sqrt()
         );

@@ -3,8 +3,9 @@
 use std::sync::Arc;
 
 use gausset_core::engine::RenderOptions;
-use gausset_core::se3::{Mat3, dot, norm};
+use gausset_core::se3::{self, Mat3, dot};
 use gausset_core::splats_transform::Similarity;
+use gausset_core::statistics::upper_median;
 use gausset_core::{Camera, Pose, Splats, TargetImage};
 use gausset_io::dataset::init::common_cube;
 use gausset_io::dataset::{Loader, SkippedImage};
@@ -170,14 +171,11 @@ impl SceneDescription {
         if seen.iter().any(|&i| splats.opacity_logits[i] >= MIN_EXTENT_LOGIT) {
             seen.retain(|&i| splats.opacity_logits[i] >= MIN_EXTENT_LOGIT);
         }
-        let median = |mut values: Vec<f64>| match values.len() {
-            0 => 0.0,
-            count => *values.select_nth_unstable_by(count / 2, f64::total_cmp).1,
-        };
+        let median = |values: Vec<f64>| upper_median(values).unwrap_or(0.0);
         let position = |i: usize| splats.means[i].map(f64::from);
         let centre: [f64; 3] =
             std::array::from_fn(|k| median(seen.iter().map(|&i| position(i)[k]).collect()));
-        let distance = |i: &usize| norm(std::array::from_fn(|k| position(*i)[k] - centre[k]));
+        let distance = |i: &usize| se3::distance(position(*i), centre);
         let radius = median(seen.iter().map(distance).collect());
         let circle = orbit::orbit_splats(splats, 1, up, &ImageShape::default());
         let start = circle.ok().and_then(|cameras| cameras.first().map(SceneCamera::from_named));

@@ -8,6 +8,7 @@
 //! - **split** (up to the largest number): along the largest axis into two that keep mass, mean and covariance.
 
 use gausset_compute::rng;
+use gausset_core::statistics::upper_median;
 
 use crate::field::{CovarianceKind, GaussianField, cholesky, covariance_of, factor, raw_factor};
 use crate::fit::adam::AdamState;
@@ -94,10 +95,7 @@ fn merge_neighbours(field: &mut GaussianField<f32>, state: &mut Vec<AdamState>) 
 }
 
 fn prune(field: &mut GaussianField<f32>, state: &mut Vec<AdamState>, thinnest: f32) {
-    let median = |mut values: Vec<f64>| {
-        let middle = values.len() / 2;
-        *values.select_nth_unstable_by(middle, f64::total_cmp).1
-    };
+    let median = |values: Vec<f64>| upper_median(values).unwrap_or(0.0);
     let n = field.len();
     let weights: Vec<f64> = (0..n).map(|i| field.weight(i).abs()).collect();
     let masses: Vec<f64> = (0..n).map(|i| gaussian(field, i).mass().abs()).collect();

@@ -6,6 +6,7 @@
 
 use fearless_simd::prelude::*;
 use gausset_compute::at_level;
+use gausset_core::linalg::{cholesky, solve_cholesky};
 
 use crate::eval::{Compute, Evaluator};
 use crate::field::{CovarianceKind, GaussianField, inverse_factor};
@@ -236,35 +237,18 @@ fn add_products<S: Lanes>(simd: S, rows: &[f64], stride: usize, matrix: &mut [f6
 
 /// Solves the damped equations by Cholesky decomposition; `None` if the matrix is not positive definite.
 fn solve(matrix: &[f64], gradient: &[f64], n: usize, stride: usize, lambda: f64) -> Option<Vec<f64>> {
-    let mut l = vec![0.0; n * n];
     let most = (0..n).fold(0.0f64, |most, i| most.max(matrix[i * stride + i]));
+    let mut a = vec![0.0; n * n];
     for i in 0..n {
-        for j in 0..=i {
-            let mut sum = matrix[i * stride + j];
-            if i == j {
-                // Unknowns without influence are kept unchanged by a small diagonal.
-                sum += lambda * sum + 1e-15 * most;
-            }
-            let (row_i, row_j) = (&l[i * n..i * n + j], &l[j * n..j * n + j]);
-            sum -= row_i.iter().zip(row_j).map(|(a, b)| a * b).sum::<f64>();
-            if i == j {
-                if sum <= 0.0 || !sum.is_finite() {
-                    return None;
-                }
-                l[i * n + i] = sum.sqrt();
-            } else {
-                l[i * n + j] = sum / l[j * n + j];
-            }
+        let row = &mut a[i * n..=i * n + i];
+        row.copy_from_slice(&matrix[i * stride..=i * stride + i]);
+        // Unknowns without influence are kept unchanged by a small diagonal.
+        row[i] += lambda * row[i] + 1e-15 * most;
+        if !row[i].is_finite() {
+            return None;
         }
     }
     let mut x: Vec<f64> = gradient[..n].iter().map(|g| -g).collect();
-    for i in 0..n {
-        let sum: f64 = (0..i).map(|j| l[i * n + j] * x[j]).sum();
-        x[i] = (x[i] - sum) / l[i * n + i];
-    }
-    for i in (0..n).rev() {
-        let sum: f64 = (i + 1..n).map(|j| l[j * n + i] * x[j]).sum();
-        x[i] = (x[i] - sum) / l[i * n + i];
-    }
+    solve_cholesky(&cholesky(a, n)?, &mut x);
     x.iter().all(|v| v.is_finite()).then_some(x)
 }

@@ -1,7 +1,9 @@
 //! Edits of a conversion, in this order: filter splats, transform them, reduce the SH degree, sort.
 
 use gausset_compute::Pool;
+use gausset_core::splats::opacity;
 use gausset_core::splats_transform::Similarity;
+use gausset_core::statistics::upper_median;
 use gausset_core::{Region, se3};
 use gausset_density::morton;
 use gausset_io::splat::SplatFile;
@@ -164,13 +166,9 @@ impl FarLimit {
     /// `None` without splats, and if the median distance is 0.
     fn of(document: &SplatFile, factor: f64) -> Option<Self> {
         let means = document.splats.means.get(..document.scene_len())?;
-        let median = |mut values: Vec<f64>| {
-            let at = values.len() / 2;
-            (!values.is_empty()).then(|| *values.select_nth_unstable_by(at, f64::total_cmp).1)
-        };
-        let axis = |k: usize| median(means.iter().map(|mean| f64::from(mean[k])).collect());
+        let axis = |k: usize| upper_median(means.iter().map(|mean| f64::from(mean[k])).collect());
         let middle = [axis(0)?, axis(1)?, axis(2)?];
-        let usual = median(means.iter().map(|mean| distance(*mean, middle)).collect())?;
+        let usual = upper_median(means.iter().map(|mean| distance(*mean, middle)).collect())?;
         (usual > 0.0).then_some(Self { centre: middle, max_distance: factor * usual })
     }
 
@@ -180,11 +178,7 @@ impl FarLimit {
 }
 
 fn distance(mean: [f32; 3], from: [f64; 3]) -> f64 {
-    se3::norm(std::array::from_fn(|k| f64::from(mean[k]) - from[k]))
-}
-
-fn opacity(logit: f32) -> f64 {
-    1.0 / (1.0 + libm::exp(-f64::from(logit)))
+    se3::distance(mean.map(f64::from), from)
 }
 
 /// The rotation `Rz Ry Rx` of angles in degrees; exact for multiples of 90 degrees.

@@ -245,7 +245,7 @@ fn poses_from_views(
         match &found[frame] {
             None => found[frame] = Some(pano),
             Some(first) => {
-                let between = distance(first.centre(), pano.centre());
+                let between = se3::distance(first.centre(), pano.centre());
                 if between > apart {
                     (apart, worst) = (between, description.frames[frame].clone());
                 }
@@ -253,7 +253,7 @@ fn poses_from_views(
         }
     }
     let centres: Vec<[f64; 3]> = found.iter().flatten().map(Pose::centre).collect();
-    let extent = centres.iter().map(|c| distance(*c, centres[0])).fold(0.0, f64::max);
+    let extent = centres.iter().map(|c| se3::distance(*c, centres[0])).fold(0.0, f64::max);
     if apart > SAME_CENTRE * extent {
         host.warn(
             "poses",
@@ -286,8 +286,4 @@ pub(super) fn restore_coordinates(model: &mut CheckedModel, own: &AlignedPoses, 
     if let Ok(compared) = gausset_sfm::compare::compare(&pairs, &[]) {
         model.transform(&compared.fit);
     }
-}
-
-fn distance(a: [f64; 3], b: [f64; 3]) -> f64 {
-    se3::norm([a[0] - b[0], a[1] - b[1], a[2] - b[2]])
 }

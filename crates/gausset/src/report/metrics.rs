@@ -1,5 +1,6 @@
 //! `metrics.json`: all numbers of the report for scripts (fields: docs/reference/files.md).
 
+use gausset_core::splats::opacity;
 use gausset_io::splat::SplatFile;
 use gausset_page::chart::Histogram;
 use gausset_train::{EvalReport, RunSummary};
@@ -110,7 +111,7 @@ impl Histograms {
     fn of(file: &SplatFile) -> Self {
         let splats = file.scene();
         let log_ten = std::f64::consts::LN_10;
-        let opacities = splats.opacity_logits.iter().map(|logit| 1.0 / (1.0 + libm::exp(-f64::from(*logit))));
+        let opacities = splats.opacity_logits.iter().map(|logit| opacity(*logit));
         let sizes = splats
             .log_scales
             .iter()

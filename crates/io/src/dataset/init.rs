@@ -15,6 +15,7 @@
 use std::num::NonZero;
 
 use gausset_compute::rng;
+use gausset_core::statistics::median;
 use gausset_core::{Pose, Splats, se3, sh};
 use kiddo::{ImmutableKdTree, SquaredEuclidean};
 
@@ -208,14 +209,8 @@ pub fn common_cube(poses: &[Pose], extent: f64) -> InitialCube {
             (0..3).for_each(|row| m[row][axis] = b[row]);
             se3::determinant(&m) / determinant
         });
-        let mut distances: Vec<f64> = poses
-            .iter()
-            .map(|pose| {
-                let c = pose.centre();
-                se3::norm([c[0] - centre[0], c[1] - centre[1], c[2] - centre[2]])
-            })
-            .collect();
-        let half_side = super::median(&mut distances).unwrap_or(0.0);
+        let distances = poses.iter().map(|pose| se3::distance(pose.centre(), centre));
+        let half_side = median(distances.collect()).unwrap_or(0.0);
         if half_side > 1e-6 * extent && half_side.is_finite() {
             return InitialCube { centre, half_side };
         }
@@ -238,8 +233,7 @@ fn create_splats(
     options: &InitOptions,
 ) -> (Splats, usize) {
     let squared = mean_squared_neighbour_distances(points);
-    let mut sorted = squared.clone();
-    let median = super::median(&mut sorted).unwrap_or(0.0);
+    let median = median(squared.clone()).unwrap_or(0.0);
     let factor = libm::log(f64::from(options.scale_factor));
     let log_scale = |squared: f64| (0.5 * libm::log(squared.max(SMALLEST_SQUARED_DISTANCE)) + factor) as f32;
     let opacity_logit = opacity_logit(options.opacity);

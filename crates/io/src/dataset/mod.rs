@@ -327,14 +327,3 @@ impl Dataset {
         lines
     }
 }
-
-/// Median of finite values (mean of the two middle ones for an even count); `None` if empty. Sorts `values`.
-fn median(values: &mut [f64]) -> Option<f64> {
-    values.sort_by(f64::total_cmp);
-    let middle = values.len() / 2;
-    match values.len() {
-        0 => None,
-        n if n % 2 == 1 => Some(values[middle]),
-        _ => Some(0.5 * (values[middle - 1] + values[middle])),
-    }
-}

@@ -1,6 +1,7 @@
 //! Sizes: of images compared with their cameras, of training images, of the scene.
 
 use gausset_core::se3;
+use gausset_core::statistics::median;
 
 use super::Point;
 use super::camera_model::{CameraModel, SourceCamera};
@@ -73,16 +74,12 @@ pub(super) fn scene_extent(centres: &[[f64; 3]], points: &[Point]) -> (f64, f64)
     for centre in centres {
         (0..3).for_each(|k| mean[k] += share * centre[k]);
     }
-    let distance = |p: [f64; 3]| {
-        let d = [p[0] - mean[0], p[1] - mean[1], p[2] - mean[2]];
-        (d[0] * d[0] + d[1] * d[1] + d[2] * d[2]).sqrt()
-    };
+    let distance = |p: [f64; 3]| se3::distance(p, mean);
     let spread = centres.iter().map(|&c| distance(c)).fold(0.0, f64::max);
     // Centres are computed from rotations and translations, so equal ones differ by rounding.
     let is_one_place = spread <= 1e-9 * (1.0 + se3::norm(mean));
     let spread = if is_one_place { 0.0 } else { spread };
-    let mut distances: Vec<f64> = points.iter().map(|p| distance(p.position)).collect();
-    let median = super::median(&mut distances).unwrap_or(0.0);
+    let median = median(points.iter().map(|p| distance(p.position)).collect()).unwrap_or(0.0);
     let extent = (EXTENT_MARGIN * spread).max(median);
     // One camera and no points: the unit is arbitrary.
     let is_usable = extent.is_finite() && extent > 0.0;

@@ -3,13 +3,10 @@
 //! All conversions use f64 and `libm`, so that equal splats give equal bytes on every machine.
 #![deny(clippy::indexing_slicing, reason = "what comes from outside is never an index")]
 
+pub(super) use gausset_core::splats::opacity;
+
 /// Logit for an opacity of exactly 1, `1 - 3e-7`; its negative stands for 0.
 pub(super) const EXTREME_LOGIT: f32 = 15.0;
-
-/// Opacity of a logit, 0..=1.
-pub(super) fn opacity(logit: f32) -> f64 {
-    1.0 / (1.0 + libm::exp(-f64::from(logit)))
-}
 
 /// Logit of an opacity, clamped to ±[`EXTREME_LOGIT`]; NaN if the opacity is NaN.
 pub(super) fn logit(opacity: f64) -> f32 {

@@ -10,6 +10,7 @@
 
 use std::f64::consts::PI;
 
+use gausset_core::statistics::median;
 use gausset_jpeg::colour::rgb_from_ycbcr;
 use gausset_jpeg::plane::{ColourModel, Frame};
 
@@ -242,18 +243,14 @@ pub(crate) fn robust_mean(values: &mut [f64], fewest: usize) -> Option<f64> {
     if values.len() < fewest.max(1) {
         return None;
     }
-    let middle = median(values);
-    let mut distances: Vec<f64> = values.iter().map(|v| (v - middle).abs()).collect();
-    let reach = 3.0 * 1.4826 * median(&mut distances) + 1e-9;
+    // The sum below adds in this order.
+    values.sort_by(f64::total_cmp);
+    let middle = median(values.to_vec())?;
+    let distances: Vec<f64> = values.iter().map(|v| (v - middle).abs()).collect();
+    let reach = 3.0 * 1.4826 * median(distances)? + 1e-9;
     let near = values.iter().filter(|v| (*v - middle).abs() <= reach);
     let (sum, count) = near.fold((0.0, 0.0), |(sum, count), v| (sum + v, count + 1.0));
     Some(sum / count)
-}
-
-fn median(values: &mut [f64]) -> f64 {
-    values.sort_by(f64::total_cmp);
-    let half = values.len() / 2;
-    if values.len() % 2 == 1 { values[half] } else { 0.5 * (values[half - 1] + values[half]) }
 }
 
 #[cfg(test)]

@@ -8,7 +8,7 @@
 
 use std::path::Path;
 
-use gausset_core::se3;
+use gausset_core::se3::{self, cross, distance, dot};
 use gausset_io::dataset::colmap::ColmapPoint;
 
 use crate::cut::split::SplitDescription;
@@ -51,7 +51,7 @@ pub fn far_points(
     };
     let up = up.map(|v| v / length);
     let radius = 4.0 * far;
-    let seen: Vec<[f64; 3]> = known.iter().filter_map(|p| unit(minus(p.position, centre))).collect();
+    let seen: Vec<[f64; 3]> = known.iter().filter_map(|p| unit(se3::sub(p.position, centre))).collect();
     let directions: Vec<[f64; 3]> =
         upper_half(up).filter(|d| !seen.iter().any(|s| dot(*s, *d) > SUPPRESSION_COSINE)).collect();
     let mut sums = vec![[0.0f64; 4]; directions.len()];
@@ -126,22 +126,6 @@ fn add_colours(
     }
 }
 
-fn dot(a: [f64; 3], b: [f64; 3]) -> f64 {
-    a[0] * b[0] + a[1] * b[1] + a[2] * b[2]
-}
-
-fn cross(a: [f64; 3], b: [f64; 3]) -> [f64; 3] {
-    [a[1] * b[2] - a[2] * b[1], a[2] * b[0] - a[0] * b[2], a[0] * b[1] - a[1] * b[0]]
-}
-
-fn minus(a: [f64; 3], b: [f64; 3]) -> [f64; 3] {
-    [a[0] - b[0], a[1] - b[1], a[2] - b[2]]
-}
-
-fn distance(a: [f64; 3], b: [f64; 3]) -> f64 {
-    se3::norm(minus(a, b))
-}
-
 fn unit(v: [f64; 3]) -> Option<[f64; 3]> {
     let length = se3::norm(v);
     (length > 0.0).then(|| v.map(|x| x / length))
@@ -201,7 +185,7 @@ mod tests {
         assert!(points.len() > 2700 && points[0].id == 10);
         let right = se3::transpose_mul_vec(&probe.rotation, [1.0, 0.0, 0.0]);
         for p in &points {
-            let d = minus(p.position, [5.0, 0.0, 0.0]);
+            let d = se3::sub(p.position, [5.0, 0.0, 0.0]);
             assert!((se3::norm(d) - 40.0).abs() < 1e-9);
             // y points down; a known point is straight up.
             assert!(d[1] < -3.0 && -d[1] / 40.0 < 0.9977, "{d:?}");

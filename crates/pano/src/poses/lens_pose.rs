@@ -6,6 +6,7 @@
 
 use gausset_core::Pose;
 use gausset_core::se3;
+use gausset_core::statistics::upper_median;
 
 pub use crate::sphere::aligned::LensRelation;
 
@@ -47,9 +48,10 @@ impl LensPairPose {
             }
         }
         let centres: Vec<[f64; 3]> = each.iter().map(Pose::centre).collect();
-        let mut centre: [f64; 3] = std::array::from_fn(|k| median(centres.iter().map(|c| c[k]).collect()));
+        let mut centre: [f64; 3] =
+            std::array::from_fn(|k| upper_median(centres.iter().map(|c| c[k]).collect()).unwrap_or(0.0));
         for _ in 0..MAX_ITERATIONS {
-            let step = weiszfeld_step(centres.iter().map(|c| minus(*c, centre)));
+            let step = weiszfeld_step(centres.iter().map(|c| se3::sub(*c, centre)));
             centre = std::array::from_fn(|k| centre[k] + step[k]);
             if se3::norm(step) < CONVERGED_STEP {
                 break;
@@ -61,7 +63,7 @@ impl LensPairPose {
         let translation = se3::mul_vec(&rotation, centre).map(|v| -v);
         let turns =
             each.iter().map(|pose| se3::norm(rotation_vector(pose, &rotation)).to_degrees()).collect();
-        let places = centres.iter().map(|c| se3::norm(minus(*c, centre))).collect();
+        let places = centres.iter().map(|c| se3::distance(*c, centre)).collect();
         Some(Self {
             second_from_first: Pose { rotation, translation },
             frames: each.len(),
@@ -153,22 +155,14 @@ fn median_quaternion(poses: &[Pose]) -> [f64; 4] {
         q.map(|v| sign * v)
     };
     let all: Vec<[f64; 4]> = poses.iter().map(same_side).collect();
-    let found: [f64; 4] = std::array::from_fn(|k| median(all.iter().map(|q| q[k]).collect()));
+    let found: [f64; 4] =
+        std::array::from_fn(|k| upper_median(all.iter().map(|q| q[k]).collect()).unwrap_or(0.0));
     if found.iter().map(|v| v * v).sum::<f64>() > 0.1 { found } else { first }
-}
-
-fn minus(a: [f64; 3], b: [f64; 3]) -> [f64; 3] {
-    std::array::from_fn(|k| a[k] - b[k])
-}
-
-fn median(mut values: Vec<f64>) -> f64 {
-    values.sort_by(f64::total_cmp);
-    values[values.len() / 2]
 }
 
 fn median_and_largest(values: Vec<f64>) -> [f64; 2] {
     let largest = values.iter().copied().fold(0.0, f64::max);
-    [median(values), largest]
+    [upper_median(values).unwrap_or(0.0), largest]
 }
 
 #[cfg(test)]
@@ -206,7 +200,7 @@ mod tests {
     fn poses_without_errors_give_the_pose_itself() {
         let truth = truth();
         let found = LensPairPose::from_frames(&frames(&truth, 0.0, |_| false)).unwrap();
-        assert!(se3::norm(minus(found.second_from_first.centre(), truth.centre())) < 1e-9);
+        assert!(se3::distance(found.second_from_first.centre(), truth.centre()) < 1e-9);
         assert!(se3::norm(rotation_vector(&found.second_from_first, &truth.rotation)) < 1e-9);
         assert!(
             found.rotation_deviation[1] < 1e-6 && found.position_deviation[1] < 1e-9 && found.frames == 40,
@@ -218,7 +212,7 @@ mod tests {
     fn frames_at_which_a_lens_was_lost_do_not_move_it() {
         let truth = truth();
         let found = LensPairPose::from_frames(&frames(&truth, 1e-3, |k| k % 5 == 0)).unwrap();
-        let apart = se3::norm(minus(found.second_from_first.centre(), truth.centre()));
+        let apart = se3::distance(found.second_from_first.centre(), truth.centre());
         let turned = se3::norm(rotation_vector(&found.second_from_first, &truth.rotation)).to_degrees();
         assert!(apart < 6e-4 && turned < 0.03, "{apart} {turned}");
         // The median deviation is that of the inliers; the largest shows the outliers.
@@ -250,7 +244,7 @@ mod tests {
         for (frame, truth) in
             poses.frames.iter().zip(all.iter().flatten()).filter(|(f, _)| f.rotation.is_some())
         {
-            assert!(se3::norm(minus(frame.pose().unwrap().centre(), truth.centre())) < 1e-9, "{frame:?}");
+            assert!(se3::distance(frame.pose().unwrap().centre(), truth.centre()) < 1e-9, "{frame:?}");
         }
         assert!((found.baseline - 0.03).abs() < 1e-9, "{found:?}");
         let half_turn = se3::so3_exp([0.0, std::f64::consts::PI, 0.0]);

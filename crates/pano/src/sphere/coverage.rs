@@ -13,6 +13,7 @@ mod complete;
 mod polygon;
 
 pub use complete::{CompleteError, views_to_complete};
+use gausset_core::se3;
 use polygon::{Polygon, ViewPlanes, connected_components, sphere};
 
 use crate::sphere::geometry::{View, direction_from_equirect};
@@ -75,12 +76,12 @@ impl Hole {
         let area: f64 = part.iter().map(|p| p.area()).sum();
         let sums = part.iter().map(|p| p.moment());
         let middle = sums.fold([0.0; 3], |a, b| [a[0] + b[0], a[1] + b[1], a[2] + b[2]]);
-        let length = gausset_core::se3::norm(middle);
+        let length = se3::norm(middle);
         let mut hole = Self { fraction: area / SPHERE_AREA, yaw: None, pitch: None, radius: 180.0 };
         if length > 1e-6 * area {
             let middle = middle.map(|v| v / length);
             let cosine =
-                part.iter().flat_map(|p| p.corners()).map(|c| polygon::dot(middle, *c)).fold(1.0, f64::min);
+                part.iter().flat_map(|p| p.corners()).map(|c| se3::dot(middle, *c)).fold(1.0, f64::min);
             let (yaw, pitch) = yaw_pitch(middle);
             hole = Self {
                 yaw: Some(yaw),

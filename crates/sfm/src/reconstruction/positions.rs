@@ -5,11 +5,12 @@
 //! baselines, whose logarithms are averaged robustly. With directions and lengths, positions are averaged like
 //! rotations. Collinear panoramas are no special case, because lengths come from points.
 
+use gausset_core::linalg::eigen_symmetric;
 use gausset_core::matrix::{IDENTITY3, Mat3, cross, dot, norm, transpose_mul_vec};
+use gausset_core::statistics::upper_median;
 
 use crate::reconstruction::essential::depths;
 use crate::reconstruction::graph_fit::{Edge, components, fit_robust, largest_component};
-use crate::reconstruction::solve::{eigen_symmetric, median};
 
 /// Least parallax of a feature whose depth is used, radians.
 const MIN_PARALLAX: f64 = 1.0 * std::f64::consts::PI / 180.0;
@@ -57,7 +58,7 @@ pub(crate) fn average_positions(
     let of_part =
         largest_component(&components(moving.len(), ratios.iter().map(|edge| [edge.from, edge.to])));
     let lengths = baseline_lengths(&of_part, &ratios);
-    let unit = median(lengths.iter().flatten().copied().collect());
+    let unit = upper_median(lengths.iter().flatten().copied().collect()).unwrap_or(0.0);
     if unit <= 0.0 {
         return None;
     }
@@ -162,7 +163,7 @@ fn baseline_ratios(ends: &[Vec<(usize, LogDepths)>]) -> Vec<Edge<1>> {
                 let differences = depth_ratios(a, b);
                 if differences.len() >= MIN_SHARED {
                     let weight = (differences.len() as f64).min(200.0);
-                    let value = [median(differences)];
+                    let value = [upper_median(differences).unwrap_or(0.0)];
                     edges.push(Edge {
                         from: *one,
                         to: *other,

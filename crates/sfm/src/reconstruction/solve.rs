@@ -57,48 +57,6 @@ pub(crate) fn inverse_symmetric(a: &Mat3) -> Option<Mat3> {
         .then(|| cofactors.map(|row| row.map(|v| v / determinant)))
 }
 
-/// Eigenvalues, ascending, and unit eigenvectors of a symmetric matrix (Jacobi rotations).
-pub(crate) fn eigen_symmetric<const N: usize>(mut a: [[f64; N]; N]) -> ([f64; N], [[f64; N]; N]) {
-    let mut v: [[f64; N]; N] = std::array::from_fn(|i| std::array::from_fn(|j| f64::from(u8::from(i == j))));
-    for _ in 0..60 {
-        let off: f64 = (0..N).flat_map(|i| (0..i).map(move |j| (i, j))).map(|(i, j)| a[i][j] * a[i][j]).sum();
-        let size: f64 = (0..N).map(|i| a[i][i] * a[i][i]).sum();
-        if off <= 1e-30 * size {
-            break;
-        }
-        for p in 0..N {
-            for q in p + 1..N {
-                if a[p][q] == 0.0 {
-                    continue;
-                }
-                let theta = (a[q][q] - a[p][p]) / (2.0 * a[p][q]);
-                let t = theta.signum() / (theta.abs() + libm::sqrt(theta * theta + 1.0));
-                let c = 1.0 / libm::sqrt(t * t + 1.0);
-                let s = t * c;
-                for k in 0..N {
-                    (a[k][p], a[k][q]) = (c * a[k][p] - s * a[k][q], s * a[k][p] + c * a[k][q]);
-                }
-                for k in 0..N {
-                    (a[p][k], a[q][k]) = (c * a[p][k] - s * a[q][k], s * a[p][k] + c * a[q][k]);
-                    (v[k][p], v[k][q]) = (c * v[k][p] - s * v[k][q], s * v[k][p] + c * v[k][q]);
-                }
-            }
-        }
-    }
-    let mut order: [usize; N] = std::array::from_fn(|k| k);
-    order.sort_by(|&i, &j| a[i][i].total_cmp(&a[j][j]));
-    (order.map(|k| a[k][k]), order.map(|k| std::array::from_fn(|row| v[row][k])))
-}
-
-/// Median; of an even number of values the upper one of the two in the middle. 0 if there are none.
-pub(crate) fn median(mut values: Vec<f64>) -> f64 {
-    if values.is_empty() {
-        return 0.0;
-    }
-    let half = values.len() / 2;
-    *values.select_nth_unstable_by(half, f64::total_cmp).1
-}
-
 #[cfg(test)]
 mod tests {
     use super::*;
@@ -135,19 +93,6 @@ mod tests {
         let mut a: Vec<f64> = (0..n * n).map(|k| at(k / n, k % n)).collect();
         assert!(solve(&mut a, &mut b));
         assert!(b.iter().zip(&x).all(|(a, b)| (a - b).abs() < 1e-11), "{b:?}");
-    }
-
-    #[test]
-    fn eigenvectors_are_stretched_by_their_values() {
-        let a = definite();
-        let (values, vectors) = eigen_symmetric(a);
-        for (value, vector) in values.iter().zip(vectors) {
-            for i in 0..4 {
-                let image: f64 = (0..4).map(|j| a[i][j] * vector[j]).sum();
-                assert!((image - value * vector[i]).abs() < 1e-12);
-            }
-        }
-        assert!(values.windows(2).all(|w| w[0] <= w[1]));
     }
 
     #[test]

@@ -5,7 +5,7 @@
 //! same position (pure rotation) are detected: their pairs do not determine a direction of translation.
 
 use gausset_compute::rng::{below, philox4x32};
-use gausset_core::matrix::{Mat3, cross, dot, mul, mul_vec, norm, transpose_mul_vec};
+use gausset_core::matrix::{Mat3, cross, dot, mul, mul_vec, norm, transpose_mul_vec, unit};
 use gausset_core::se3::{skew, so3_exp};
 
 use crate::reconstruction::essential;
@@ -248,17 +248,14 @@ fn refine(rotation: &mut Mat3, t: &mut [f64; 3], pairs: &[[[f64; 3]; 2]], limit:
     }
     if solve(&mut normal, &mut right) && right.iter().all(|v| v.is_finite()) {
         *rotation = mul(&so3_exp([right[0], right[1], right[2]]), rotation);
-        let moved: [f64; 3] =
-            std::array::from_fn(|k| t[k] + right[3] * across[0][k] + right[4] * across[1][k]);
-        *t = moved.map(|v| v / norm(moved));
+        *t = unit(std::array::from_fn(|k| t[k] + right[3] * across[0][k] + right[4] * across[1][k]));
     }
 }
 
 /// Two unit vectors perpendicular to a unit vector and to each other.
 pub(crate) fn tangents(axis: [f64; 3]) -> [[f64; 3]; 2] {
     let least = (1..3).fold(0, |best, k| if axis[k].abs() < axis[best].abs() { k } else { best });
-    let one = cross(axis, std::array::from_fn(|k| f64::from(u8::from(k == least))));
-    let one = one.map(|v| v / norm(one));
+    let one = unit(cross(axis, std::array::from_fn(|k| f64::from(u8::from(k == least)))));
     [one, cross(axis, one)]
 }
 
@@ -283,10 +280,6 @@ pub(crate) mod tests {
 
     pub(crate) fn vector(seed: u32, index: u32, of: u32) -> [f64; 3] {
         [0, 1, 2].map(|k| random(seed, index, 3 * of + k))
-    }
-
-    fn unit(v: [f64; 3]) -> [f64; 3] {
-        v.map(|x| x / norm(v))
     }
 
     impl TwoViewScene {

@@ -1,6 +1,6 @@
 //! The views of a panorama: maps pixels to directions and back.
 
-use gausset_core::matrix::{Mat3, dot, mul_vec, norm, transpose_mul_vec};
+use gausset_core::matrix::{Mat3, dot, mul_vec, transpose_mul_vec, unit};
 
 /// A pinhole view of a panorama, with the principal point at the centre of the image.
 #[derive(Clone, Debug, PartialEq)]
@@ -34,8 +34,7 @@ impl PanoView {
             (y - 0.5 * f64::from(self.height)) / self.focal,
             1.0,
         ];
-        let length = norm(ray);
-        mul_vec(&self.pano_from_view, ray.map(|v| v / length))
+        mul_vec(&self.pano_from_view, unit(ray))
     }
 
     /// The continuous pixel position at which a direction (in the axes of the panorama) is seen; `None` behind the

@@ -1,9 +1,9 @@
 //! Estimates the offset between the clocks of a track and of a camera.
 
+use gausset_core::statistics::upper_median;
+
 use super::interpolation::Track;
-use super::solve::{
-    L1_ROUNDS, ROUNDS, correspondences, fit_robust, median, median_spread, root_mean_square, spread,
-};
+use super::solve::{L1_ROUNDS, ROUNDS, correspondences, fit_robust, median_spread, root_mean_square, spread};
 use super::{ClockOffset, MIN_FRAMES, TimedPose};
 
 /// Fraction of the frames that must have a position at an offset.
@@ -26,7 +26,7 @@ fn relative_residual(frames: &[TimedPose], way: &Track<'_>, offset: f64, needed:
     }
     let Some((solution, _)) = fit_robust(&paired, L1_ROUNDS) else { return f64::INFINITY };
     // Fewer positions are easier to fit, so the cost grows as they become fewer.
-    median(solution.residuals) / extent * frames.len() as f64 / count as f64
+    upper_median(solution.residuals).unwrap_or(0.0) / extent * frames.len() as f64 / count as f64
 }
 
 /// The offset at which the track fits the frames best; `None` if no offset gives positions to enough of them.

@@ -2,6 +2,7 @@
 
 use gausset_core::Pose;
 use gausset_core::se3::{self, Mat3};
+use gausset_core::statistics::upper_median;
 
 use super::interpolation::{GpsFix, Track};
 use super::{MIN_FRAMES, TimedPose};
@@ -110,10 +111,7 @@ fn fit_weighted(paired: &Correspondences, weights: &[f64], looks: f64, previous:
     let turned = se3::mul_vec(&rotation, a0);
     let translation = std::array::from_fn(|k| b0[k] - scale * turned[k]);
     let similarity = Similarity { scale, rotation, translation };
-    let miss = |(a, b): (&[f64; 3], &[f64; 3])| {
-        let at = similarity.apply(*a);
-        se3::norm(std::array::from_fn(|k| at[k] - b[k]))
-    };
+    let miss = |(a, b): (&[f64; 3], &[f64; 3])| se3::distance(similarity.apply(*a), *b);
     let residuals = paired.centres.iter().zip(&paired.positions).map(miss).collect();
     Some(WeightedFit { similarity, residuals })
 }
@@ -136,21 +134,15 @@ pub(super) fn spread(points: &[[f64; 3]], weights: &[f64]) -> f64 {
     let total: f64 = weights.iter().sum();
     let mean: [f64; 3] =
         std::array::from_fn(|k| points.iter().zip(weights).map(|(p, w)| w * p[k]).sum::<f64>() / total);
-    let distances: Vec<f64> =
-        points.iter().map(|p| se3::norm(std::array::from_fn(|k| p[k] - mean[k]))).collect();
+    let distances: Vec<f64> = points.iter().map(|p| se3::distance(*p, mean)).collect();
     root_mean_square(&distances, weights)
-}
-
-/// Median; of an even number of values the upper one of the two in the middle.
-pub(super) fn median(mut values: Vec<f64>) -> f64 {
-    values.sort_by(f64::total_cmp);
-    values.get(values.len() / 2).copied().unwrap_or(0.0)
 }
 
 /// Median distance of points from their coordinate-wise median.
 pub(super) fn median_spread(points: &[[f64; 3]]) -> f64 {
-    let middle: [f64; 3] = std::array::from_fn(|k| median(points.iter().map(|p| p[k]).collect()));
-    median(points.iter().map(|p| se3::norm(std::array::from_fn(|k| p[k] - middle[k]))).collect())
+    let middle: [f64; 3] =
+        std::array::from_fn(|k| upper_median(points.iter().map(|p| p[k]).collect()).unwrap_or(0.0));
+    upper_median(points.iter().map(|p| se3::distance(*p, middle)).collect()).unwrap_or(0.0)
 }
 
 /// The robust fit: the solution and its weights.
@@ -167,7 +159,7 @@ pub(super) fn fit_robust(paired: &Correspondences, rounds: usize) -> Option<(Wei
         let looks = (deviation.max(MIN_POSITION_DEVIATION * extent) / DIRECTION_DEVIATION).powi(2);
         let solution = fit_weighted(paired, &weights, looks, scale)?;
         // For isotropic normal errors in three dimensions, the median distance is 1.54 standard deviations.
-        deviation = (median(solution.residuals.clone()) / 1.54).max(1e-9 * extent);
+        deviation = (upper_median(solution.residuals.clone()).unwrap_or(0.0) / 1.54).max(1e-9 * extent);
         scale = solution.similarity.scale;
         weights = solution
             .residuals

@@ -3,6 +3,8 @@
 
 use std::io::{BufReader, Cursor};
 
+use data_encoding::BASE64_NOPAD;
+
 use crate::input;
 use crate::splat::SplatError;
 use crate::splat::source::{SeekableRead, SourceFile};
@@ -79,28 +81,16 @@ pub(super) fn open_buffer(
     Ok(opened)
 }
 
-/// Decodes base64 (RFC 4648), with or without padding, and appends the bytes.
+/// Decodes base64 (RFC 4648), with or without padding, into an empty list.
 fn base64(text: &[u8], bytes: &mut Vec<u8>) -> Option<()> {
     let text = text.trim_ascii_end();
     let end = text.iter().rposition(|byte| *byte != b'=').map_or(0, |last| last + 1);
-    let (mut word, mut bits) = (0u32, 0);
-    for byte in text.get(..end)? {
-        let value = match byte {
-            b'A'..=b'Z' => byte - b'A',
-            b'a'..=b'z' => byte - b'a' + 26,
-            b'0'..=b'9' => byte - b'0' + 52,
-            b'+' => 62,
-            b'/' => 63,
-            _ => return None,
-        };
-        word = word << 6 | u32::from(value);
-        bits += 6;
-        if bits >= 8 {
-            bits -= 8;
-            bytes.push((word >> bits) as u8);
-        }
-    }
-    Some(())
+    let text = text.get(..end)?;
+    let mut alphabet = BASE64_NOPAD.specification();
+    alphabet.check_trailing_bits = false;
+    let encoding = alphabet.encoding().ok()?;
+    bytes.resize(encoding.decode_len(text.len()).ok()?, 0);
+    encoding.decode_mut(text, bytes).ok().map(drop)
 }
 
 /// Decodes percent escapes in a name.

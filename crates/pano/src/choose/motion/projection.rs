@@ -54,8 +54,7 @@ impl SmallProjection {
             None => direction_from_equirect(x, y, self.width, self.height),
             Some(focal) => {
                 let ray = [(x - 0.5 * self.width) / focal, (y - 0.5 * self.height) / focal, 1.0];
-                let length = se3::norm(ray);
-                ray.map(|v| v / length)
+                se3::unit(ray)
             }
         }
     }

@@ -192,9 +192,7 @@ fn refine_with_translation(pairs: &[DirectionPair], start: Mat3) -> (Mat3, [f64;
     for _ in 0..12 {
         // Two axes across the direction of motion.
         let axis = if way[0].abs() < 0.6 { [1.0, 0.0, 0.0] } else { [0.0, 1.0, 0.0] };
-        let side = se3::cross(way, axis);
-        let length = se3::norm(side);
-        let side = side.map(|v| v / length);
+        let side = se3::unit(se3::cross(way, axis));
         let other = se3::cross(way, side);
         let (mut matrix, mut right) = ([[0.0; 5]; 5], [0.0; 5]);
         for pair in pairs {
@@ -226,9 +224,7 @@ fn refine_with_translation(pairs: &[DirectionPair], start: Mat3) -> (Mat3, [f64;
         }
         let Some(step) = solve_linear(matrix, right) else { break };
         r = compose_rotation([step[0], step[1], step[2]], &r);
-        let moved: [f64; 3] = std::array::from_fn(|k| way[k] + step[3] * side[k] + step[4] * other[k]);
-        let length = se3::norm(moved);
-        way = moved.map(|v| v / length);
+        way = se3::unit(std::array::from_fn(|k| way[k] + step[3] * side[k] + step[4] * other[k]));
         if step.iter().all(|s| s.abs() < 1e-8) {
             break;
         }
@@ -314,11 +310,6 @@ mod tests {
 
     use super::*;
 
-    fn unit(v: [f64; 3]) -> [f64; 3] {
-        let length = se3::norm(v);
-        v.map(|x| x / length)
-    }
-
     /// Directions of points around a camera that rotates by `phi` and moves by `step`; every `wrong`-th pair is an
     /// outlier. Points on the right are near.
     fn pairs(phi: [f64; 3], step: [f64; 3], wrong: usize) -> Vec<DirectionPair> {
@@ -337,7 +328,7 @@ mod tests {
                 } else {
                     se3::mul_vec(&r, point)
                 };
-                (unit(a), unit(b))
+                (se3::unit(a), se3::unit(b))
             })
             .collect()
     }

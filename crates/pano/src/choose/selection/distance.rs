@@ -1,5 +1,7 @@
 //! Distance travelled in steps: by parallax, or by the metres of a GPS track where parallax is unreliable.
 
+use gausset_core::statistics::upper_median;
+
 use super::record::FrameRecord;
 
 /// Seconds before and after a frame over which parallax and metres are compared.
@@ -75,7 +77,7 @@ impl<'a> Window<'a> {
 
     fn has_few_tracks(&self, usual: f64) -> bool {
         let found: Vec<f64> = track_counts(self.lines).collect();
-        median(found).is_none_or(|tracks| tracks < MIN_TRACKS_FRACTION * usual)
+        upper_median(found).is_none_or(|tracks| tracks < MIN_TRACKS_FRACTION * usual)
     }
 }
 
@@ -90,7 +92,7 @@ pub(super) fn metres_per_degree(lines: &[FrameRecord]) -> Option<f64> {
             is_known && around.is_moving() && around.degrees > MIN_PARALLAX && !around.has_few_tracks(usual);
         tells.then_some(around.metres / around.degrees)
     };
-    Some(median((0..lines.len()).filter_map(ratio).collect()).unwrap_or(DEFAULT_METRES_PER_DEGREE))
+    Some(upper_median((0..lines.len()).filter_map(ratio).collect()).unwrap_or(DEFAULT_METRES_PER_DEGREE))
 }
 
 fn track_counts(lines: &[FrameRecord]) -> impl Iterator<Item = f64> {
@@ -98,12 +100,7 @@ fn track_counts(lines: &[FrameRecord]) -> impl Iterator<Item = f64> {
 }
 
 fn median_tracks(lines: &[FrameRecord]) -> f64 {
-    median(track_counts(lines).collect()).unwrap_or(0.0)
-}
-
-fn median(mut values: Vec<f64>) -> Option<f64> {
-    values.sort_by(f64::total_cmp);
-    values.get(values.len() / 2).copied()
+    upper_median(track_counts(lines).collect()).unwrap_or(0.0)
 }
 
 /// Accumulated seconds up to each frame in which the motion is unknown: between two measured frames that were not

@@ -10,7 +10,7 @@
 //! matches of the patch around it.
 
 use gausset_compute::Pool;
-use gausset_core::se3;
+use gausset_core::se3::{self, distance};
 
 use super::LumaImage;
 use super::matching::{
@@ -243,10 +243,6 @@ pub(super) fn nearest_frames(state: &CalibrationState, has_pose: &[bool]) -> Vec
         others.into_iter().take(SEARCHED_FRAMES).map(|(_, other)| other).collect()
     };
     (0..centres.len()).map(of).collect()
-}
-
-pub(super) fn distance(a: [f64; 3], b: [f64; 3]) -> f64 {
-    se3::norm([0, 1, 2].map(|k| a[k] - b[k]))
 }
 
 /// Landmarks in the form that the solver takes: matches sorted by landmark, and inverse depths.

@@ -175,9 +175,7 @@ impl TangentPlane {
         let least = (0..3).min_by(|&a, &b| ahead[a].abs().total_cmp(&ahead[b].abs())).unwrap_or(0);
         let mut axis = [0.0; 3];
         axis[least] = 1.0;
-        let right = se3::cross(axis, ahead);
-        let length = se3::norm(right);
-        let right = right.map(|v| v / length);
+        let right = se3::unit(se3::cross(axis, ahead));
         Self { normal: ahead, right, down: se3::cross(ahead, right), step }
     }
 

@@ -241,12 +241,12 @@ impl PoseRefinement {
             libm::sqrt(sum / given.len().max(1) as f64)
         };
         let turned = root(&|now, then| {
-            let apart = [0, 1, 2].map(|k| se3::norm(sub(now.rotation[k], then.rotation[k])));
+            let apart = [0, 1, 2].map(|k| se3::distance(now.rotation[k], then.rotation[k]));
             // ‖A - B‖² of two rotations is 8 sin²(angle/2), about twice the square of the angle.
             apart.iter().map(|v| 0.5 * v * v).sum()
         });
         let moved = root(&|now, then| {
-            let way = sub(now.centre(), then.centre());
+            let way = se3::sub(now.centre(), then.centre());
             se3::dot(way, way) / (unit * unit)
         });
         Self {
@@ -257,10 +257,6 @@ impl PoseRefinement {
             second_sigma: fit.max_sigma(OFFSET_PARAMETER..OFFSET_PARAMETER + 3),
         }
     }
-}
-
-fn sub(a: [f64; 3], b: [f64; 3]) -> [f64; 3] {
-    [0, 1, 2].map(|k| a[k] - b[k])
 }
 
 /// Takes the rotations of frames from their poses. Returns, for each pair of consecutive frames, whether both have a

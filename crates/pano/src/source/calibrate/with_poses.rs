@@ -5,9 +5,10 @@
 //! some centimetres, is estimated from near landmarks that both see.
 
 use gausset_core::Pose;
+use gausset_core::se3::distance;
 
 use super::landmarks::{
-    COARSE_PIXEL_ANGLE, FINE_PIXEL_ANGLE, ImageLevel, Landmark, distance, matches_of, nearest_frames,
+    COARSE_PIXEL_ANGLE, FINE_PIXEL_ANGLE, ImageLevel, Landmark, matches_of, nearest_frames,
 };
 use super::linear::median;
 use super::matching::LensMatch;

@@ -1,6 +1,6 @@
 //! Convex polygons on the sphere, and the four bounding planes of a view that split them.
 
-use gausset_core::se3;
+use gausset_core::se3::{self, cross, dot, unit};
 
 use super::MIN_PIECE_AREA;
 use crate::sphere::geometry::View;
@@ -9,19 +9,6 @@ use crate::sphere::geometry::View;
 const PLANE_TOLERANCE: f64 = 1e-13;
 /// Largest difference of normals at which two edges count as on the same great circle.
 const CIRCLE_TOLERANCE: f64 = 1e-9;
-
-pub(super) fn dot(a: [f64; 3], b: [f64; 3]) -> f64 {
-    a[0] * b[0] + a[1] * b[1] + a[2] * b[2]
-}
-
-fn cross(a: [f64; 3], b: [f64; 3]) -> [f64; 3] {
-    [a[1] * b[2] - a[2] * b[1], a[2] * b[0] - a[0] * b[2], a[0] * b[1] - a[1] * b[0]]
-}
-
-fn unit(v: [f64; 3]) -> [f64; 3] {
-    let length = se3::norm(v);
-    v.map(|x| x / length)
-}
 
 /// A convex polygon within a hemisphere: unit vectors, counter-clockwise seen from outside.
 #[derive(Clone, Debug)]
