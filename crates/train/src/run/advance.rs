@@ -200,9 +200,11 @@ impl Run {
     /// Writes the checkpoint after the last step.
     fn last_checkpoint(&mut self) -> Result<TrainState, TrainError> {
         let state = self.save()?;
-        if self.deadline.take().is_some() {
-            // From here on the number of steps is fixed and the run can be repeated. If writing this checkpoint fails,
-            // the run is repeated from an earlier one with the same decisions.
+        self.deadline = None;
+        if self.config.time_budget != TimeBudget::None {
+            // From here on the number of steps is fixed and the run can be repeated, also one whose decisions come
+            // from its checkpoint. If writing this checkpoint fails, the run is repeated from an earlier one with the
+            // same decisions.
             self.config.plan = self.plan.clone();
             self.config.time_budget = TimeBudget::None;
             self.write_config()?;
