@@ -26,7 +26,7 @@ impl Run {
         self.config.recipe.poses.as_ref()?;
         let groups = self.with_device(|engine, _| engine.read_corrections()).ok()?;
         let group = groups.iter().find(|group| group.group == CorrectionKind::Pose)?;
-        Some(refined::refined_poses(&self.session.dataset, group, self.feed.corrections()))
+        Some(refined::refined_poses(&self.session.dataset, group, &self.corrections))
     }
 
     /// Rotation from the dataset's axes, in which the device holds the splats, to those of `splats.ply`.

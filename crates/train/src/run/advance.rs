@@ -139,20 +139,12 @@ impl Run {
         let _span = gausset_prof::span("step");
         let recipe = &self.config.recipe;
         let now = self.plan.scheduled(self.done);
-        let view = {
-            let _span = gausset_prof::span("next_view");
-            let outbox = &mut self.events;
-            let view = self.feed.take(&mut |warning| outbox.push(Event::Warning(warning)))?;
-            let reduction = recipe.reduction_at(now, view.camera.width, view.camera.height);
-            self.downsampled.reduce(view, reduction)
-        };
+        let outbox = &mut self.events;
+        let mut warn = |warning| outbox.push(Event::Warning(warning));
+        let view = self.feed.take(recipe, now, &self.corrections, &mut warn)?;
         // Random numbers are keyed by the step of the run; several of them can map to one step of the schedules.
         let params = recipe.step_params(now, &self.scene).with_step(self.done);
-        // A view that will be downsampled later is useless to a device that prefetches it.
-        let next = self.feed.next().filter(|next| {
-            recipe.reduction_at(self.plan.scheduled(self.done + 1), next.camera.width, next.camera.height)
-                == 1
-        });
+        let next = self.feed.next_for_device(recipe, self.plan.scheduled(self.done + 1));
         let next = next.map_or(&[][..], from_ref);
         let stepped = self.session.engine.step(from_ref(&view), next, &params);
         stepped.map_err(|error| self.engine_error(error))?;

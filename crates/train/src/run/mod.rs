@@ -22,10 +22,10 @@ mod clock;
 mod corrections;
 mod data_check;
 mod dense;
-mod downsampled;
 mod error;
 mod event_queue;
 mod export;
+mod feed;
 mod forecast;
 mod header;
 mod monitor;
@@ -37,7 +37,6 @@ mod results;
 mod start;
 mod summary;
 mod timing;
-mod view_feed;
 
 use std::path::Path;
 use std::sync::Arc;
@@ -61,11 +60,11 @@ use crate::recipe::SceneFacts;
 use advance::RunPhase;
 use budget::Deadline;
 use clock::{CheckpointClock, Rate, Stopwatch};
-use downsampled::DownsampledCache;
+use corrections::Corrections;
 use event_queue::EventQueue;
+use feed::Feed;
 use forecast::Forecast;
 use monitor::{ReportMonitor, SetChanges};
-use view_feed::ViewFeed;
 
 pub use advance::AdvanceOutcome;
 pub use data_check::{check_dataset, check_init};
@@ -99,9 +98,8 @@ pub struct Run {
     recorded: RecordedRun,
     folder: RunFolder,
     session: Session,
-    loader: Arc<Loader>,
-    feed: ViewFeed,
-    downsampled: DownsampledCache,
+    feed: Feed,
+    corrections: Corrections,
     log: MetricsLog,
     memory: MemoryPlan,
     /// Finished steps.
@@ -151,7 +149,7 @@ impl Run {
     /// The loader of its images.
     #[must_use]
     pub fn loader(&self) -> &Arc<Loader> {
-        &self.loader
+        self.feed.loader()
     }
 
     /// Bytes that a viewer may use for frames, thumbnails and packed splats.

@@ -7,10 +7,9 @@ use gausset_core::engine::{Engine, EngineError, TrainState};
 use gausset_io::dataset::Dataset;
 
 use super::corrections::{self, Corrections};
-use super::downsampled::DownsampledCache;
+use super::feed::Feed;
 use super::forecast::Forecast;
 use super::timing::{TIMED_VIEWS, measure_step_seconds};
-use super::view_feed::ViewFeed;
 use super::{TrainError, prepare};
 use crate::config::TrainConfig;
 use crate::memory::MemoryPlan;
@@ -66,16 +65,11 @@ pub fn predict_run(
     let record = prepare::run_record(config, dataset, &engine.describe(), &start, colours, None, sky);
     let scene = prepare::scene_facts(&record, corrections.colour_rows());
     let state = TrainState::new(start.splats, corrections.initial_groups(&gains));
-    let feed = ViewFeed::new(loader, recipe.seed, Cursor::default(), corrections);
+    let mut feed = Feed::new(loader, recipe.seed, Cursor::default(), 0);
     engine.limit_memory(memory.device_bytes());
     engine.load(state)?;
 
-    let mut coarse = DownsampledCache::new(0);
-    let reduced = |view: gausset_core::engine::TrainView| {
-        let reduction = recipe.reduction_at(0, view.camera.width, view.camera.height);
-        coarse.reduce(view, reduction)
-    };
-    let views: Vec<_> = feed.preview(TIMED_VIEWS, stop).into_iter().map(reduced).collect();
+    let views = feed.preview(TIMED_VIEWS, recipe, 0, &corrections, stop);
     let seconds = match measure_step_seconds(engine, &views, &recipe.step_params(0, &scene)) {
         Err(EngineError::OutOfMemory { .. }) => None,
         seconds => seconds?,

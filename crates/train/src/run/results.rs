@@ -82,12 +82,12 @@ impl Run {
         let _span = gausset_prof::span("export");
         let turn = &self.recorded.record.up_rotation;
         let (fs, dataset) = (&*self.session.fs, &self.session.dataset);
-        let corrections = self.feed.corrections();
+        let corrections = &self.corrections;
         let cameras = TrainedCameras { dataset, state: &state, corrections, saved_from_dataset: turn };
         refined::write_refined_cameras(fs, self.folder.root(), &cameras)?;
         refined::write_cameras_json(fs, self.folder.root(), &cameras)?;
         let antialiased = self.config.recipe.antialiased;
-        let rows = |train_index| self.feed.corrections().exposure_row(train_index);
+        let rows = |train_index| self.corrections.exposure_row(train_index);
         if let Some(gains) = LearntGains::from_groups(dataset, &state.corrections, rows) {
             gains.write(fs, self.folder.root())?;
         }
@@ -105,7 +105,7 @@ impl Run {
 
     /// The gains of the training images, if they are learnt.
     fn learnt_gains(&mut self) -> Result<Option<LearntGains>, TrainError> {
-        let corrections = self.feed.corrections();
+        let corrections = &self.corrections;
         if corrections.colour_rows().gains == 0 {
             return Ok(None);
         }
@@ -158,12 +158,12 @@ impl Run {
             // Ownership of existing files was checked when the run folder was taken.
             overwrite: Overwrite::Replace,
         });
-        Ok(Some(Evaluation::begin(&*self.session.engine, &self.loader, options, pictures)?))
+        Ok(Some(Evaluation::begin(&*self.session.engine, self.feed.loader(), options, pictures)?))
     }
 
     /// Scores the next view; `false` if there is none, or if the run is asked to stop.
     pub(super) fn score_next_view(&mut self, evaluation: &mut Evaluation) -> Result<bool, TrainError> {
-        match evaluation.next(&mut *self.session.engine, &self.loader, &self.session.stop) {
+        match evaluation.next(&mut *self.session.engine, self.feed.loader(), &self.session.stop) {
             // The caller checks the stop flag.
             Err(EvalError::Stopped) => Ok(true),
             scored => Ok(scored?),
@@ -207,7 +207,7 @@ impl Run {
             max_views: Some(SCORED_TRAINING_VIEWS),
             ..self.eval_options(Split::Train, exposures)
         };
-        Ok(Evaluation::begin(&*self.session.engine, &self.loader, options, None)?)
+        Ok(Evaluation::begin(&*self.session.engine, self.feed.loader(), options, None)?)
     }
 
     /// The gains with which images are rendered, if any are learnt.

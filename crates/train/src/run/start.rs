@@ -13,13 +13,12 @@ use super::advance::{DueWork, RunPhase};
 use super::clock::{CheckpointClock, Rate, Stopwatch};
 use super::corrections::{self, Corrections};
 use super::dense::{self, DenseStart};
-use super::downsampled::DownsampledCache;
 use super::event_queue::EventQueue;
+use super::feed::Feed;
 use super::forecast::Forecast;
 use super::header::{self, CheckpointHeader};
 use super::monitor::ReportMonitor;
 use super::requests::RequestQueue;
-use super::view_feed::ViewFeed;
 use super::{Run, Session, TrainError, check_dataset, check_init, prepare};
 use crate::config::{RecordedRun, RunRecord, TrainConfig};
 use crate::events::Event;
@@ -166,7 +165,8 @@ impl Run {
         let seed = config.recipe.seed;
         let cursor = header.as_ref().map(|h| h.cursor).unwrap_or_default();
         let scene = prepare::scene_facts(&recorded.record, corrections.colour_rows());
-        let mut feed = ViewFeed::new(Arc::clone(&loader), seed, cursor, corrections);
+        let cache_bytes = MemoryPlan::downsampled_budget(memory.limit);
+        let mut feed = Feed::new(loader, seed, cursor, cache_bytes);
         let mut watch = ReportMonitor::new(state.splats.len() as u64);
         let [mut seconds, mut cpu_seconds] = [0.0; 2];
         let (mut done, mut last_checkpoint) = (0, None);
@@ -202,9 +202,8 @@ impl Run {
             recorded,
             folder,
             session,
-            loader,
             feed,
-            downsampled: DownsampledCache::new(MemoryPlan::downsampled_budget(memory.limit)),
+            corrections,
             log,
             memory,
             done,

@@ -100,15 +100,7 @@ impl Run {
         let state = self.session.engine.save()?;
         let recipe = &self.config.recipe;
         let now = self.plan.scheduled(self.done);
-        let views: Vec<_> = self
-            .feed
-            .preview(TIMED_VIEWS, &self.session.stop)
-            .into_iter()
-            .map(|view| {
-                let reduction = recipe.reduction_at(now, view.camera.width, view.camera.height);
-                self.downsampled.reduce(view, reduction)
-            })
-            .collect();
+        let views = self.feed.preview(TIMED_VIEWS, recipe, now, &self.corrections, &self.session.stop);
         let params = recipe.step_params(now, &self.scene);
         match measure_step_seconds(&mut *self.session.engine, &views, &params) {
             Err(error @ EngineError::OutOfMemory { .. }) => Err(self.engine_error(error)),
