@@ -1,10 +1,10 @@
 //! Read-only access to a run between two units of work.
 
 use gausset_core::Pose;
-use gausset_core::engine::{CorrectionKind, Engine, RenderOptions};
+use gausset_core::engine::{Engine, RenderOptions};
 use gausset_core::se3::Mat3;
 
-use super::{Run, refined};
+use super::Run;
 
 impl Run {
     /// Calls `look` with the device and the options with which this run renders now. The time does not count as
@@ -23,10 +23,11 @@ impl Run {
     /// Current refined poses of the dataset's images, by index, in the dataset's axes. `None` if the run refines no
     /// poses or the device does not return them. The time does not count as training.
     pub fn refined_poses(&mut self) -> Option<Vec<Pose>> {
-        self.config.recipe.poses.as_ref()?;
+        if !self.corrections.refines_poses() {
+            return None;
+        }
         let groups = self.with_device(|engine, _| engine.read_corrections()).ok()?;
-        let group = groups.iter().find(|group| group.group == CorrectionKind::Pose)?;
-        Some(refined::refined_poses(&self.session.dataset, group, &self.corrections))
+        self.corrections.refined_poses(&self.session.dataset, &groups)
     }
 
     /// Rotation from the dataset's axes, in which the device holds the splats, to those of `splats.ply`.

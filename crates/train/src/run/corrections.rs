@@ -1,15 +1,24 @@
-//! Assigns training views to rows of the correction groups (exposure, vignetting, pose).
+//! The corrections that a run learns beside the splats: exposure, vignetting and pose per row of training views, and a
+//! sky. The device holds their values; this part knows which view uses which row, and writes what was learnt.
 
 use std::collections::BTreeMap;
+use std::path::Path;
 
-use gausset_core::engine::{CorrectionGroup, CorrectionKind};
-use gausset_core::{Pose, se3};
+use gausset_core::engine::{CorrectionGroup, CorrectionKind, TrainState};
+use gausset_core::se3::Mat3;
+use gausset_core::splats_transform::Similarity;
+use gausset_core::{Pose, Splats, se3};
+use gausset_io::atomic::{Disk, FileSystem, WriteError};
 use gausset_io::dataset::{Dataset, ImageEntry, Loader};
+use gausset_io::run_folder::{checkpoints_folder, newest_checkpoint};
 
-use super::TrainError;
+use super::{TrainError, prepare, refined};
+use crate::config::RecordedRun;
+use crate::exposures::LearntGains;
 use crate::gains::{self, Gains};
 use crate::option_values::{Colours, Exposure};
 use crate::recipe::{ColourRows, Recipe};
+use crate::sky;
 
 /// Rows of corrections per training view, by its index in the training split.
 #[derive(Clone, Debug, PartialEq)]
@@ -99,7 +108,7 @@ impl Corrections {
     }
 
     /// `camera_from_world` of a training view with its correction: `exp(twist) · pose`.
-    pub(super) fn refined_pose(&self, group: &CorrectionGroup, train_index: usize, pose: &Pose) -> Pose {
+    fn refined_pose(&self, group: &CorrectionGroup, train_index: usize, pose: &Pose) -> Pose {
         let Some(row) = self.pose_row(train_index) else { return *pose };
         let row = group.row(row as usize);
         let twist: [f64; 6] = std::array::from_fn(|k| f64::from(row[k]));
@@ -130,6 +139,101 @@ impl Corrections {
             }
         }
         groups
+    }
+
+    /// Checks that a state matches this run: SH degree and rows of corrections.
+    ///
+    /// # Errors
+    /// It does not; the error names `path`, the file of the state.
+    pub(super) fn check_state(
+        &self,
+        path: &Path,
+        state: &TrainState,
+        sh_degree: u8,
+    ) -> Result<(), TrainError> {
+        let bad = |place: &str, what| {
+            Err(TrainError::Checkpoint { path: path.to_owned(), place: place.to_owned(), what })
+        };
+        if state.splats.sh_degree != sh_degree {
+            let what = format!("SH degree is {} (expected {})", state.splats.sh_degree, sh_degree);
+            return bad("splats", what);
+        }
+        let shape = |group: &CorrectionGroup| (group.group, group.update_counts.len(), group.values.len());
+        let found: Vec<_> = state.corrections.iter().map(shape).collect();
+        let expected: Vec<_> = self.identity_groups().iter().map(shape).collect();
+        if found != expected {
+            let show = |groups: &[(CorrectionKind, usize, usize)]| match groups {
+                [] => "none".to_owned(),
+                _ => groups
+                    .iter()
+                    .map(|(name, rows, values)| format!("{name}: {rows} rows, {values} values"))
+                    .collect::<Vec<_>>()
+                    .join("; "),
+            };
+            return bad("corrections", format!("are {} (expected {})", show(&found), show(&expected)));
+        }
+        Ok(())
+    }
+
+    /// Whether poses are refined.
+    pub(super) fn refines_poses(&self) -> bool {
+        self.poses.is_some()
+    }
+
+    /// `camera_from_world` of all images in the axes of the dataset, those of training views with their corrections;
+    /// `None` if `groups` refine no poses.
+    pub(super) fn refined_poses(&self, dataset: &Dataset, groups: &[CorrectionGroup]) -> Option<Vec<Pose>> {
+        let group = groups.iter().find(|group| group.group == CorrectionKind::Pose)?;
+        let mut poses: Vec<Pose> = dataset.images.iter().map(|image| image.pose).collect();
+        for (train_index, &index) in dataset.split.train.iter().enumerate() {
+            poses[index] = self.refined_pose(group, train_index, &poses[index]);
+        }
+        Some(poses)
+    }
+
+    /// The gains of the training images in `groups`; `None` if none are learnt.
+    pub(super) fn learnt_gains(&self, dataset: &Dataset, groups: &[CorrectionGroup]) -> Option<LearntGains> {
+        LearntGains::from_groups(dataset, groups, |train_index| self.exposure_row(train_index))
+    }
+
+    /// Appends the sky in `groups` to splats in the axes of the dataset, and returns the number of its splats. `extent`
+    /// is the size of the scene in its units.
+    pub(super) fn append_sky(
+        splats: &mut Splats,
+        groups: &[CorrectionGroup],
+        dataset: &Dataset,
+        extent: f64,
+    ) -> usize {
+        let before = splats.len();
+        if let Some(sky) = groups.iter().find(|group| group.group == CorrectionKind::Sky) {
+            sky::append(splats, &sky.values, &prepare::train_poses(dataset), extent);
+        }
+        splats.len() - before
+    }
+
+    /// Writes what `groups` contain into the folder of a run: refined cameras, `cameras.json` (always), learnt gains.
+    ///
+    /// # Errors
+    /// A file cannot be written.
+    pub(super) fn write_files(
+        &self,
+        fs: &dyn FileSystem,
+        run: &Path,
+        dataset: &Dataset,
+        groups: &[CorrectionGroup],
+        saved_from_dataset: &Mat3,
+    ) -> Result<(), WriteError> {
+        let turn = Similarity::from_rotation(*saved_from_dataset);
+        let refined = self.refined_poses(dataset, groups);
+        let poses: Vec<Pose> = match &refined {
+            Some(poses) => poses.iter().map(|pose| turn.apply_to_pose(pose)).collect(),
+            None => dataset.images.iter().map(|image| turn.apply_to_pose(&image.pose)).collect(),
+        };
+        if refined.is_some() {
+            refined::write_cameras(fs, run, dataset, &poses, &turn)?;
+        }
+        refined::write_cameras_json(fs, run, dataset, &poses)?;
+        self.learnt_gains(dataset, groups).map_or(Ok(()), |gains| gains.write(fs, run))
     }
 }
 
@@ -162,6 +266,40 @@ pub(super) fn initial_colours(
         _ if gains.are_known() => (Colours::GainsFromTracks, gains),
         _ => (Colours::Gains, Gains::default()),
     })
+}
+
+/// The dataset of a run with refined poses, in the dataset's own axes; unchanged if the run refines none. The poses
+/// come from the newest checkpoint, which a finished run writes together with its splats.
+///
+/// # Errors
+/// No complete checkpoint, or one that is not of this run and dataset.
+pub fn with_refined_poses(
+    mut dataset: Dataset,
+    run: &Path,
+    recorded: &RecordedRun,
+) -> Result<Dataset, TrainError> {
+    let recipe = &recorded.config.recipe;
+    if recipe.poses.is_none() {
+        return Ok(dataset);
+    }
+    let corrections = Corrections::new(recipe, recorded.record.colours, &dataset, recorded.record.sky);
+    let place = checkpoints_folder(run);
+    let missing = |what: &str| TrainError::Checkpoint {
+        path: place.clone(),
+        place: "poses".to_owned(),
+        what: what.to_owned(),
+    };
+    let Some(found) = newest_checkpoint(&Disk, run)?.found else {
+        return Err(missing("there is no complete checkpoint with refined poses"));
+    };
+    corrections.check_state(&found.path, &found.state, recipe.sh_degree)?;
+    let poses = corrections
+        .refined_poses(&dataset, &found.state.corrections)
+        .ok_or_else(|| missing("the checkpoint has none"))?;
+    for (image, pose) in dataset.images.iter_mut().zip(poses) {
+        image.pose = pose;
+    }
+    Ok(dataset)
 }
 
 /// One row per rig frame, and one per view without a frame, in the order of their first views.

@@ -2,16 +2,13 @@
 
 use std::path::Path;
 
-use gausset_core::engine::{CorrectionGroup, CorrectionKind, TrainState};
 use serde::{Deserialize, Serialize};
 
 use super::TrainError;
-use super::corrections::Corrections;
 use super::monitor::SetChanges;
 use crate::config::TrainConfig;
 use crate::option_values::TimeBudget;
 use crate::plan::StepPlan;
-use crate::recipe::Recipe;
 use crate::views::Cursor;
 use crate::warning::SkippedImage;
 
@@ -88,35 +85,4 @@ impl CheckpointHeader {
         }
         Ok(header)
     }
-}
-
-/// Checks that a state matches this run: SH degree and rows of corrections.
-pub(super) fn check_state(
-    path: &Path,
-    state: &TrainState,
-    recipe: &Recipe,
-    corrections: &Corrections,
-) -> Result<(), TrainError> {
-    let bad = |place: &str, what| {
-        Err(TrainError::Checkpoint { path: path.to_owned(), place: place.to_owned(), what })
-    };
-    if state.splats.sh_degree != recipe.sh_degree {
-        let what = format!("SH degree is {} (expected {})", state.splats.sh_degree, recipe.sh_degree);
-        return bad("splats", what);
-    }
-    let shape = |group: &CorrectionGroup| (group.group, group.update_counts.len(), group.values.len());
-    let found: Vec<_> = state.corrections.iter().map(shape).collect();
-    let expected: Vec<_> = corrections.identity_groups().iter().map(shape).collect();
-    if found != expected {
-        let show = |groups: &[(CorrectionKind, usize, usize)]| match groups {
-            [] => "none".to_owned(),
-            _ => groups
-                .iter()
-                .map(|(name, rows, values)| format!("{name}: {rows} rows, {values} values"))
-                .collect::<Vec<_>>()
-                .join("; "),
-        };
-        return bad("corrections", format!("are {} (expected {})", show(&found), show(&expected)));
-    }
-    Ok(())
 }

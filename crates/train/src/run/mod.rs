@@ -67,10 +67,10 @@ use forecast::Forecast;
 use monitor::{ReportMonitor, SetChanges};
 
 pub use advance::AdvanceOutcome;
+pub use corrections::with_refined_poses;
 pub use data_check::{check_dataset, check_init};
 pub use error::TrainError;
 pub use predict::{Prediction, predict_memory, predict_run};
-pub use refined::with_refined_poses;
 pub use requests::{MAX_REQUESTS, RenderRequest, Request, RequestQueue};
 use summary::ReportLine;
 pub use summary::{read_outcome, read_summary};

@@ -10,24 +10,16 @@
 use std::io::Write;
 use std::path::Path;
 
-use gausset_core::engine::{CorrectionGroup, CorrectionKind, TrainState};
 use gausset_core::se3::{self, Mat3};
 use gausset_core::splats_transform::Similarity;
 use gausset_core::{Camera, Pose};
-use gausset_io::atomic::{Disk, FileSystem, Overwrite, WriteError, write_atomic};
+use gausset_io::atomic::{FileSystem, Overwrite, WriteError, write_atomic};
 use gausset_io::dataset::colmap::{ColmapImage, ColmapModel, ColmapPoint, ModelFolder, ModelFormat};
 use gausset_io::dataset::{Dataset, DatasetKind, Face, ImageEntry, SourceCamera};
 use gausset_io::ownership;
-use gausset_io::run_folder::{
-    CAMERAS_MARKER, cameras_folder, cameras_json_path, checkpoints_folder, newest_checkpoint,
-};
+use gausset_io::run_folder::{CAMERAS_MARKER, cameras_folder, cameras_json_path};
 use serde::Serialize;
 use serde_json::{Map, Value, json};
-
-use super::TrainError;
-use super::corrections::Corrections;
-use super::header::check_state;
-use crate::config::RecordedRun;
 
 /// A camera in the format of the released 3DGS code.
 #[derive(Serialize)]
@@ -44,32 +36,14 @@ struct CameraJson<'a> {
     cy: f64,
 }
 
-/// The cameras of a run after training.
-pub(super) struct TrainedCameras<'a> {
-    pub(super) dataset: &'a Dataset,
-    pub(super) state: &'a TrainState,
-    pub(super) corrections: &'a Corrections,
-    pub(super) saved_from_dataset: &'a Mat3,
-}
-
-impl TrainedCameras<'_> {
-    /// `camera_from_world` of all images, in the axes of the dataset; `None` if the run refines no poses.
-    fn refined(&self) -> Option<Vec<Pose>> {
-        let group = self.state.correction_group(CorrectionKind::Pose)?;
-        Some(refined_poses(self.dataset, group, self.corrections))
-    }
-}
-
-/// Writes `cameras.json`, with refined poses if the run has them.
+/// Writes `cameras.json`: the cameras of the dataset with `poses`, one per image, in the axes of the saved splats.
 pub(super) fn write_cameras_json(
     fs: &dyn FileSystem,
     run: &Path,
-    cameras: &TrainedCameras<'_>,
+    dataset: &Dataset,
+    poses: &[Pose],
 ) -> Result<(), WriteError> {
-    let (dataset, poses) = (cameras.dataset, cameras.refined());
-    let turn = Similarity::from_rotation(*cameras.saved_from_dataset);
-    let listed = dataset.images.iter().enumerate().map(|(id, image)| {
-        let pose = turn.apply_to_pose(poses.as_ref().map_or(&image.pose, |poses| &poses[id]));
+    let listed = dataset.images.iter().zip(poses).enumerate().map(|(id, (image, pose))| {
         let Camera { width, height, fx, fy, cx, cy, .. } = image.camera.as_pinhole();
         let (position, rotation) = (pose.centre(), se3::transpose(&pose.rotation));
         CameraJson { id, img_name: &image.name, width, height, position, rotation, fx, fy, cx, cy }
@@ -87,19 +61,19 @@ pub(super) fn write_cameras_json(
     Ok(())
 }
 
-/// Writes the cameras of a run that refines poses; writes nothing for other runs.
-pub(super) fn write_refined_cameras(
+/// Writes `RUN/cameras/`: the cameras of the dataset with refined `poses`, one per image. `turn` maps the axes of the
+/// dataset to those of the saved splats, which are those of `poses`.
+pub(super) fn write_cameras(
     fs: &dyn FileSystem,
     run: &Path,
-    cameras: &TrainedCameras<'_>,
+    dataset: &Dataset,
+    poses: &[Pose],
+    turn: &Similarity,
 ) -> Result<(), WriteError> {
-    let Some(poses) = cameras.refined() else { return Ok(()) };
-    let (dataset, turn) = (cameras.dataset, Similarity::from_rotation(*cameras.saved_from_dataset));
-    let poses: Vec<Pose> = poses.iter().map(|pose| turn.apply_to_pose(pose)).collect();
     let folder = cameras_folder(run);
     let files = match dataset.kind {
-        DatasetKind::Colmap => colmap_files(dataset, &poses, &turn),
-        _ => vec![("transforms.json", transforms_file(dataset, &poses))],
+        DatasetKind::Colmap => colmap_files(dataset, poses, turn),
+        _ => vec![("transforms.json", transforms_file(dataset, poses))],
     };
     // Ownership of existing files was checked when the run folder was taken.
     ownership::claim_for_files(
@@ -113,55 +87,6 @@ pub(super) fn write_refined_cameras(
         write_atomic(fs, &folder.join(name), |file| file.write_all(&content))?;
     }
     Ok(())
-}
-
-/// `camera_from_world` of all images; training views include their corrections.
-pub(super) fn refined_poses(
-    dataset: &Dataset,
-    group: &CorrectionGroup,
-    corrections: &Corrections,
-) -> Vec<Pose> {
-    let mut poses: Vec<Pose> = dataset.images.iter().map(|image| image.pose).collect();
-    for (train_index, &index) in dataset.split.train.iter().enumerate() {
-        poses[index] = corrections.refined_pose(group, train_index, &poses[index]);
-    }
-    poses
-}
-
-/// The dataset of a run with refined poses, in the dataset's own axes; unchanged if the run refines none. The poses
-/// come from the newest checkpoint, which a finished run writes together with its splats.
-///
-/// # Errors
-/// No complete checkpoint, or one that is not of this run and dataset.
-pub fn with_refined_poses(
-    mut dataset: Dataset,
-    run: &Path,
-    recorded: &RecordedRun,
-) -> Result<Dataset, TrainError> {
-    let recipe = &recorded.config.recipe;
-    if recipe.poses.is_none() {
-        return Ok(dataset);
-    }
-    let corrections = Corrections::new(recipe, recorded.record.colours, &dataset, recorded.record.sky);
-    let place = checkpoints_folder(run);
-    let missing = |what: &str| TrainError::Checkpoint {
-        path: place.clone(),
-        place: "poses".to_owned(),
-        what: what.to_owned(),
-    };
-    let Some(found) = newest_checkpoint(&Disk, run)?.found else {
-        return Err(missing("there is no complete checkpoint with refined poses"));
-    };
-    check_state(&found.path, &found.state, recipe, &corrections)?;
-    let group = found
-        .state
-        .correction_group(CorrectionKind::Pose)
-        .ok_or_else(|| missing("the checkpoint has none"))?;
-    let poses = refined_poses(&dataset, group, &corrections);
-    for (image, pose) in dataset.images.iter_mut().zip(poses) {
-        image.pose = pose;
-    }
-    Ok(dataset)
 }
 
 /// Pose of the stored image. The faces of a panorama move together, so its first face determines the pose.
@@ -220,9 +145,7 @@ fn transforms_file(dataset: &Dataset, poses: &[Pose]) -> Vec<u8> {
             Some(Value::Object(frame))
         })
         .collect();
-    let mut text = serde_json::to_vec_pretty(&json!({ "frames": frames })).unwrap_or_default();
-    text.push(b'\n');
-    text
+    format!("{:#}\n", json!({ "frames": frames })).into_bytes()
 }
 
 /// Intrinsics under the keys of Nerfstudio.

@@ -3,21 +3,19 @@
 use std::sync::Arc;
 use std::time::Instant;
 
-use gausset_core::Splats;
-use gausset_core::engine::{CorrectionGroup, CorrectionKind, RenderOptions, TrainState};
+use gausset_core::engine::{RenderOptions, TrainState};
 use gausset_io::atomic::Overwrite;
 use gausset_io::run_folder::{eval_folder, splats_path};
 use gausset_metrics::SsimDefinition;
 
+use super::corrections::Corrections;
 use super::header::CheckpointHeader;
-use super::refined::{self, TrainedCameras};
 use super::summary::EvaluationLine;
-use super::{Run, TrainError, export, prepare};
+use super::{Run, TrainError, export};
 use crate::eval::{EvalError, EvalOptions, EvalOutput, EvalReport, Evaluation, MetricSet};
 use crate::events::Event;
 use crate::exposures::{Exposures, LearntGains};
 use crate::option_values::{Split, TimeBudget};
-use crate::sky;
 
 /// Training views that are scored for comparison with the held-out ones.
 const SCORED_TRAINING_VIEWS: usize = 8;
@@ -82,16 +80,10 @@ impl Run {
         let _span = gausset_prof::span("export");
         let turn = &self.recorded.record.up_rotation;
         let (fs, dataset) = (&*self.session.fs, &self.session.dataset);
-        let corrections = &self.corrections;
-        let cameras = TrainedCameras { dataset, state: &state, corrections, saved_from_dataset: turn };
-        refined::write_refined_cameras(fs, self.folder.root(), &cameras)?;
-        refined::write_cameras_json(fs, self.folder.root(), &cameras)?;
+        self.corrections.write_files(fs, self.folder.root(), dataset, &state.corrections, turn)?;
         let antialiased = self.config.recipe.antialiased;
-        let rows = |train_index| self.corrections.exposure_row(train_index);
-        if let Some(gains) = LearntGains::from_groups(dataset, &state.corrections, rows) {
-            gains.write(fs, self.folder.root())?;
-        }
-        let sky = self.append_sky(&mut state.splats, &state.corrections);
+        let extent = self.scene.extent;
+        let sky = Corrections::append_sky(&mut state.splats, &state.corrections, dataset, extent);
         let written = export::save_splats(fs, &self.folder, state.splats, sky, antialiased, turn)?;
         self.events.push(Event::Exported {
             step: self.done,
@@ -105,23 +97,11 @@ impl Run {
 
     /// The gains of the training images, if they are learnt.
     fn learnt_gains(&mut self) -> Result<Option<LearntGains>, TrainError> {
-        let corrections = &self.corrections;
-        if corrections.colour_rows().gains == 0 {
+        if self.corrections.colour_rows().gains == 0 {
             return Ok(None);
         }
         let groups = self.session.engine.read_corrections()?;
-        let dataset = &self.session.dataset;
-        Ok(LearntGains::from_groups(dataset, &groups, |train_index| corrections.exposure_row(train_index)))
-    }
-
-    /// Appends the sky of a state to its splats, and returns the number of sky splats.
-    fn append_sky(&self, splats: &mut Splats, groups: &[CorrectionGroup]) -> usize {
-        let before = splats.len();
-        if let Some(sky) = groups.iter().find(|group| group.group == CorrectionKind::Sky) {
-            let cameras = prepare::train_poses(&self.session.dataset);
-            sky::append(splats, &sky.values, &cameras, self.scene.extent);
-        }
-        splats.len() - before
+        Ok(self.corrections.learnt_gains(&self.session.dataset, &groups))
     }
 
     /// Replaces the state on the device with the splats of `splats.ply`, sky included. No step may follow.
@@ -129,7 +109,7 @@ impl Run {
         // The optimiser moments are freed before the new state is allocated.
         let TrainState { mut splats, corrections: extras, .. } = self.save()?;
         let scene = splats.len() as u32;
-        self.append_sky(&mut splats, &extras);
+        Corrections::append_sky(&mut splats, &extras, &self.session.dataset, self.scene.extent);
         let loaded = self.session.engine.load_splats(splats, extras);
         loaded.map_err(|error| self.engine_error(error))?;
         self.exported_splats = Some(scene);

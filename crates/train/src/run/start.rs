@@ -16,7 +16,7 @@ use super::dense::{self, DenseStart};
 use super::event_queue::EventQueue;
 use super::feed::Feed;
 use super::forecast::Forecast;
-use super::header::{self, CheckpointHeader};
+use super::header::CheckpointHeader;
 use super::monitor::ReportMonitor;
 use super::requests::RequestQueue;
 use super::{Run, Session, TrainError, check_dataset, check_init, prepare};
@@ -141,7 +141,7 @@ impl Run {
             &config,
             &recorded.record.fingerprint,
         )?;
-        header::check_state(&found.path, &found.state, &config.recipe, &corrections)?;
+        corrections.check_state(&found.path, &found.state, config.recipe.sh_degree)?;
         let memory = prepare::memory_plan(&config, &session, found.state.splats.len() as u64)?;
         let begin = RunSetup { memory, loader, corrections, state: found.state, header: Some(header) };
         Self::assemble(config, recorded, folder, session, begin)
