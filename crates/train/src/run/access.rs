@@ -33,6 +33,6 @@ impl Run {
     /// Rotation from the dataset's axes, in which the device holds the splats, to those of `splats.ply`.
     #[must_use]
     pub fn splats_from_dataset(&self) -> &Mat3 {
-        &self.recorded.record.up_rotation
+        &self.outputs.record().up_rotation
     }
 }

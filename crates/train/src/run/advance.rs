@@ -139,8 +139,7 @@ impl Run {
         let _span = gausset_prof::span("step");
         let recipe = &self.config.recipe;
         let now = self.plan.scheduled(self.done);
-        let outbox = &mut self.events;
-        let mut warn = |warning| outbox.push(Event::Warning(warning));
+        let mut warn = |warning| self.outputs.warn(warning);
         let view = self.feed.take(recipe, now, &self.corrections, &mut warn)?;
         // Random numbers are keyed by the step of the run; several of them can map to one step of the schedules.
         let params = recipe.step_params(now, &self.scene).with_step(self.done);
@@ -175,7 +174,7 @@ impl Run {
         }
         Ok(DueWork {
             evaluation: is_multiple(self.done, outputs.eval_every).then_some(None),
-            checkpoint: self.checkpoints.is_due(self.done),
+            checkpoint: self.outputs.is_checkpoint_due(self.done),
             export: is_multiple(self.done, outputs.export_every),
         })
     }
@@ -184,7 +183,7 @@ impl Run {
     fn stop(&mut self) -> Result<AdvanceOutcome, TrainError> {
         let state = self.save()?;
         self.checkpoint(&state)?;
-        self.log.sync()?;
+        self.outputs.sync_log()?;
         let outcome = self.outcome(RunEnd::Stopped, None);
         Ok(self.end(outcome))
     }
@@ -199,7 +198,7 @@ impl Run {
             // same decisions.
             self.config.plan = self.plan.clone();
             self.config.time_budget = TimeBudget::None;
-            self.write_config()?;
+            self.outputs.write_config(&self.config)?;
         }
         self.checkpoint(&state)?;
         Ok(state)
@@ -264,14 +263,14 @@ impl Run {
         if let Some(warning) =
             self.monitor.truncation_warning(self.config.recipe.max_splats_per_tile, self.done)
         {
-            self.events.push(Event::Warning(warning));
+            self.outputs.warn(warning);
         }
         let mut outcome = self.outcome(RunEnd::Finished, evaluation);
         outcome.summary.trust = trust;
         let (finished, skipped) = (outcome.summary.clone(), outcome.skipped.clone());
-        self.log.append(&*self.session.fs, &FinishedLine { step: self.done, finished, skipped })?;
-        self.log.sync()?;
-        self.events.push(Event::Finished(outcome.summary.clone()));
+        self.outputs.append_line(&FinishedLine { step: self.done, finished, skipped })?;
+        self.outputs.sync_log()?;
+        self.outputs.emit(Event::Finished(outcome.summary.clone()));
         Ok(self.end(outcome))
     }
 
@@ -289,12 +288,12 @@ impl Run {
                 self.flush()?;
                 self.is_paused = true;
                 self.pause_clocks();
-                self.events.push(Event::Paused { step: self.done });
+                self.outputs.emit(Event::Paused { step: self.done });
             }
             Request::Resume if self.is_paused => {
                 self.is_paused = false;
                 self.restart_clocks();
-                self.events.push(Event::Resumed { step: self.done });
+                self.outputs.emit(Event::Resumed { step: self.done });
             }
             Request::Stop => self.session.stop.store(true, Ordering::Relaxed),
             Request::Save if !is_over => {
@@ -318,7 +317,7 @@ impl Run {
         match done {
             Err(error @ (TrainError::Write(_) | TrainError::Folder(_))) => {
                 let line = format!("{error}; training continues");
-                self.events.push(Event::Warning(RunWarning::Note(line)));
+                self.outputs.warn(RunWarning::Note(line));
                 Ok(())
             }
             done => done,
@@ -330,7 +329,7 @@ impl Run {
         let (id, step) = (wanted.id, self.done);
         let options = self.display_options();
         let rendered = self.session.engine.render(&wanted.camera, &wanted.pose, &options, Outputs::All);
-        self.events.push(match rendered {
+        self.outputs.emit(match rendered {
             Ok(picture) => Event::Picture { id, step, picture: Arc::new(picture) },
             Err(error) => Event::NoPicture { id, step, reason: error.to_string() },
         });

@@ -1,8 +1,6 @@
-//! Timing of a run: wall and CPU seconds over all sessions, step rate, and when the next checkpoint is due.
+//! Timing of a run: wall and CPU seconds over all sessions, and rates.
 
-use std::time::{Duration, Instant};
-
-use crate::config::Outputs;
+use std::time::Instant;
 
 /// Time constant of the rate's smoothing, seconds.
 const RATE_SECONDS: f64 = 10.0;
@@ -90,39 +88,6 @@ impl Rate {
     }
 }
 
-/// Decides when checkpoints are due: after a number of steps or seconds, whichever comes first.
-#[derive(Debug)]
-pub(super) struct CheckpointClock {
-    every_steps: u64,
-    every: Option<Duration>,
-    last: Instant,
-    /// Step of the last checkpoint.
-    pub(super) last_step: Option<u64>,
-}
-
-impl CheckpointClock {
-    /// A clock that starts now; `last_step` is the step of the checkpoint from which the run resumes.
-    pub(super) fn start(outputs: &Outputs, last_step: Option<u64>) -> Self {
-        Self {
-            every_steps: outputs.checkpoint_every,
-            every: (outputs.checkpoint_seconds > 0).then(|| Duration::from_secs(outputs.checkpoint_seconds)),
-            last: Instant::now(),
-            last_step,
-        }
-    }
-
-    /// Whether a checkpoint is due after `done` steps.
-    pub(super) fn is_due(&self, done: u64) -> bool {
-        is_multiple(done, self.every_steps) || self.every.is_some_and(|every| self.last.elapsed() >= every)
-    }
-
-    /// Records that a checkpoint of `step` was saved.
-    pub(super) fn record_saved(&mut self, step: u64) {
-        self.last = Instant::now();
-        self.last_step = Some(step);
-    }
-}
-
 /// Whether `done` is a multiple of `every`; never when `every` is 0.
 pub(super) fn is_multiple(done: u64, every: u64) -> bool {
     every > 0 && done.is_multiple_of(every)
@@ -150,24 +115,5 @@ mod tests {
             let it_per_s = rate.update(10.0, 5.0 + 0.5 * f64::from(k));
             assert!((it_per_s - 20.0).abs() < 1e-9);
         }
-    }
-
-    #[test]
-    fn checkpoints_are_due_by_steps_or_by_time() {
-        let outputs = |checkpoint_every, checkpoint_seconds| Outputs {
-            keep_depth: false,
-            checkpoint_every,
-            checkpoint_seconds,
-            eval_every: 0,
-            export_every: 0,
-        };
-        let by_steps = CheckpointClock::start(&outputs(10, 0), None);
-        assert!(by_steps.is_due(20) && !by_steps.is_due(21));
-        let mut by_time = CheckpointClock::start(&outputs(0, 3600), None);
-        assert!(!by_time.is_due(20));
-        by_time.last = Instant::now().checked_sub(Duration::from_secs(3601)).unwrap();
-        assert!(by_time.is_due(20));
-        by_time.record_saved(20);
-        assert!(!by_time.is_due(21) && by_time.last_step == Some(20));
     }
 }

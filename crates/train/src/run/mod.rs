@@ -23,17 +23,15 @@ mod corrections;
 mod data_check;
 mod dense;
 mod error;
-mod event_queue;
-mod export;
 mod feed;
 mod forecast;
-mod header;
 mod monitor;
+mod outputs;
 mod predict;
 mod prepare;
 mod refined;
 mod requests;
-mod results;
+mod scoring;
 mod start;
 mod summary;
 mod timing;
@@ -45,10 +43,9 @@ use std::sync::atomic::{AtomicBool, Ordering};
 use gausset_core::engine::{Engine, EngineError, StepReport};
 use gausset_io::atomic::FileSystem;
 use gausset_io::dataset::{Dataset, Loader};
-use gausset_io::metrics_log::MetricsLog;
-use gausset_io::run_folder::{RunFolder, config_path};
+use gausset_io::run_folder::config_path;
 
-use crate::config::{RecordedRun, TrainConfig};
+use crate::config::TrainConfig;
 use crate::eval::{EvalReport, Trust};
 use crate::events::{Event, RunEnd, RunOutcome, RunProgress, RunStart, RunSummary};
 use crate::free_space::FreeSpaceViews;
@@ -59,12 +56,12 @@ use crate::plan::StepPlan;
 use crate::recipe::SceneFacts;
 use advance::RunPhase;
 use budget::Deadline;
-use clock::{CheckpointClock, Rate, Stopwatch};
+use clock::{Rate, Stopwatch};
 use corrections::Corrections;
-use event_queue::EventQueue;
 use feed::Feed;
 use forecast::Forecast;
 use monitor::{ReportMonitor, SetChanges};
+use outputs::RunOutputs;
 
 pub use advance::AdvanceOutcome;
 pub use corrections::with_refined_poses;
@@ -95,12 +92,10 @@ pub struct Session {
 pub struct Run {
     config: TrainConfig,
     scene: SceneFacts,
-    recorded: RecordedRun,
-    folder: RunFolder,
     session: Session,
     feed: Feed,
     corrections: Corrections,
-    log: MetricsLog,
+    outputs: RunOutputs,
     memory: MemoryPlan,
     /// Finished steps.
     done: u64,
@@ -113,7 +108,6 @@ pub struct Run {
     /// Maps steps of the run to steps of the schedules.
     plan: StepPlan,
     deadline: Option<Deadline>,
-    checkpoints: CheckpointClock,
     monitor: ReportMonitor,
     /// Number of splats without the sky, once the device holds the splats of `splats.ply`; the splats after them are
     /// the sky.
@@ -124,7 +118,6 @@ pub struct Run {
     requests: RequestQueue,
     is_started: bool,
     is_paused: bool,
-    events: EventQueue,
 }
 
 impl Run {
@@ -137,7 +130,7 @@ impl Run {
     /// Folder of the run.
     #[must_use]
     pub fn folder(&self) -> &Path {
-        self.folder.root()
+        self.outputs.folder()
     }
 
     /// The dataset of the run.
@@ -171,7 +164,7 @@ impl Run {
 
     /// Events since the last call, in order.
     pub fn take_events(&mut self) -> impl Iterator<Item = Event> {
-        self.events.take()
+        self.outputs.take_events()
     }
 
     /// Advances to the end, or until the run is asked to stop. Calls `events` with each event.
@@ -200,13 +193,13 @@ impl Run {
             train_images: dataset.split.train.len(),
             test_images: dataset.split.test.len(),
             splats: self.monitor.splats,
-            start: self.recorded.record.start.clone(),
+            start: self.outputs.record().start.clone(),
             scene_extent: self.scene.extent,
             memory: self.memory,
             time_budget: self.deadline.as_ref().and_then(|_| self.config.time_budget.seconds()),
             predicted_seconds: self.predicted_seconds,
         };
-        self.events.push(Event::Started(started));
+        self.outputs.emit(Event::Started(started));
     }
 
     fn is_asked_to_stop(&self) -> bool {
@@ -229,8 +222,7 @@ impl Run {
 
     fn forward_report(&mut self, report: Result<StepReport, EngineError>) -> Result<f64, TrainError> {
         let report = report.map_err(|error| self.engine_error(error))?;
-        let outbox = &mut self.events;
-        self.monitor.add_report(self.done, &report, &mut |warning| outbox.push(Event::Warning(warning)));
+        self.monitor.add_report(self.done, &report, &mut |warning| self.outputs.warn(warning));
         if report.splats == 0 {
             return Err(self.no_splats());
         }
@@ -238,7 +230,7 @@ impl Run {
         if !changes.is_none() {
             let SetChanges { added, pruned, relocated } = changes;
             let (step, splats) = (self.done, report.splats);
-            outbox.push(Event::Density { step, splats, added, pruned, relocated });
+            self.outputs.emit(Event::Density { step, splats, added, pruned, relocated });
         }
         let [seconds, _] = self.stopwatch.read();
         let it_per_s = self.rate.update(report.steps as f64, seconds);
@@ -247,7 +239,7 @@ impl Run {
             let steps = self.plan.end();
             let budget = self.deadline.as_ref().zip(self.config.time_budget.seconds());
             let budget = budget.map(|(deadline, seconds)| [deadline.seconds_used(seconds), seconds]);
-            self.events.push(Event::Progress(RunProgress {
+            self.outputs.emit(Event::Progress(RunProgress {
                 step: report.last_step.map_or(self.done, |step| step + 1),
                 steps,
                 loss: report.loss_sum / report.steps as f64,
@@ -271,8 +263,7 @@ impl Run {
         let (step, memory) = (self.done, resident_bytes());
         let line =
             ReportLine { step, loss, splats, visible, changes, memory, it_per_s, seconds, cpu_seconds };
-        self.log.append(&*self.session.fs, &line)?;
-        Ok(())
+        self.outputs.append_line(&line)
     }
 
     fn outcome(&self, end: RunEnd, evaluation: Option<EvalReport>) -> RunOutcome {
@@ -305,17 +296,17 @@ impl Run {
             }
             Strategy::Mcmc => "lower the rates (⟨lr-means⟩, ⟨lr-scales⟩, ⟨lr-opacities⟩)",
         };
-        TrainError::NoSplats { step: self.done, remedy, checkpoint: self.checkpoints.last_step }
+        TrainError::NoSplats { step: self.done, remedy, checkpoint: self.outputs.last_checkpoint() }
     }
 
     /// An error of the device, with the last checkpoint.
     fn engine_error(&self, source: EngineError) -> TrainError {
         match source {
             EngineError::NonFiniteLoss { .. } => {
-                TrainError::NonFiniteLoss { source, checkpoint: self.checkpoints.last_step }
+                TrainError::NonFiniteLoss { source, checkpoint: self.outputs.last_checkpoint() }
             }
             source if source.is_device_failure() => {
-                TrainError::Device { source, checkpoint: self.checkpoints.last_step }
+                TrainError::Device { source, checkpoint: self.outputs.last_checkpoint() }
             }
             EngineError::OutOfMemory { .. } => {
                 TrainError::View { setting: self.memory.setting_for(&source), source }

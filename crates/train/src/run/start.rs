@@ -6,18 +6,16 @@ use std::sync::Arc;
 use gausset_core::engine::TrainState;
 use gausset_io::atomic::Overwrite;
 use gausset_io::dataset::Loader;
-use gausset_io::metrics_log::MetricsLog;
-use gausset_io::run_folder::{RunFolder, config_path, metrics_path};
+use gausset_io::run_folder::{RunFolder, config_path};
 
 use super::advance::{DueWork, RunPhase};
-use super::clock::{CheckpointClock, Rate, Stopwatch};
+use super::clock::{Rate, Stopwatch};
 use super::corrections::{self, Corrections};
 use super::dense::{self, DenseStart};
-use super::event_queue::EventQueue;
 use super::feed::Feed;
 use super::forecast::Forecast;
-use super::header::CheckpointHeader;
 use super::monitor::ReportMonitor;
+use super::outputs::{CheckpointHeader, RunOutputs};
 use super::requests::RequestQueue;
 use super::{Run, Session, TrainError, check_dataset, check_init, prepare};
 use crate::config::{RecordedRun, RunRecord, TrainConfig};
@@ -81,7 +79,7 @@ impl Run {
         }
         let state = TrainState::new(start.splats, corrections.initial_groups(&gains));
         let begin = RunSetup { memory, loader, corrections, state, header: None };
-        Self::assemble(config, recorded, folder, session, begin)
+        Self::assemble(config, recorded.record, folder, session, begin)
     }
 
     /// Prepares the run in `folder` to resume from its newest checkpoint, or from step 0 if there is none. `config`
@@ -132,7 +130,7 @@ impl Run {
             }
             let state = TrainState::new(start.splats, corrections.initial_groups(&gains));
             let begin = RunSetup { memory, loader, corrections, state, header: None };
-            return Self::assemble(config, recorded, folder, session, begin);
+            return Self::assemble(config, recorded.record, folder, session, begin);
         };
         let header = CheckpointHeader::read(
             &found.path,
@@ -144,37 +142,33 @@ impl Run {
         corrections.check_state(&found.path, &found.state, config.recipe.sh_degree)?;
         let memory = prepare::memory_plan(&config, &session, found.state.splats.len() as u64)?;
         let begin = RunSetup { memory, loader, corrections, state: found.state, header: Some(header) };
-        Self::assemble(config, recorded, folder, session, begin)
+        Self::assemble(config, recorded.record, folder, session, begin)
     }
 
     /// Assembles a run and loads its state onto the device.
     fn assemble(
         config: TrainConfig,
-        recorded: RecordedRun,
+        record: RunRecord,
         folder: RunFolder,
         mut session: Session,
         begin: RunSetup,
     ) -> Result<Self, TrainError> {
         let RunSetup { memory, loader, corrections, state, header } = begin;
-        let mut outbox = EventQueue::default();
-        if let Some(note) = folder.lock_note() {
-            outbox.push(Event::Warning(RunWarning::Note(note.to_owned())));
-        }
         let last = header.as_ref().map(|header| header.step);
-        let log = MetricsLog::open(&*session.fs, &metrics_path(folder.root()), last)?;
+        let scene = prepare::scene_facts(&record, corrections.colour_rows());
+        let outputs = RunOutputs::open(Arc::clone(&session.fs), folder, record, &config.outputs, last)?;
         let seed = config.recipe.seed;
         let cursor = header.as_ref().map(|h| h.cursor).unwrap_or_default();
-        let scene = prepare::scene_facts(&recorded.record, corrections.colour_rows());
         let cache_bytes = MemoryPlan::downsampled_budget(memory.limit);
         let mut feed = Feed::new(loader, seed, cursor, cache_bytes);
         let mut watch = ReportMonitor::new(state.splats.len() as u64);
         let [mut seconds, mut cpu_seconds] = [0.0; 2];
-        let (mut done, mut last_checkpoint) = (0, None);
+        let mut done = 0;
         let mut plan = config.plan.clone();
         if let Some(header) = header {
             plan = header.plan.unwrap_or(plan);
             (seconds, cpu_seconds) = (header.seconds, header.cpu_seconds);
-            (done, last_checkpoint) = (header.step, Some(header.step));
+            done = header.step;
             watch.loss_sum = header.loss_sum;
             watch.loss_steps = header.loss_steps;
             watch.changes = header.changes;
@@ -190,7 +184,6 @@ impl Run {
         let forecast = Forecast::new(dataset.split.train.iter().map(size));
         Ok(Self {
             scene,
-            checkpoints: CheckpointClock::start(&config.outputs, last_checkpoint),
             stopwatch: Stopwatch::start(seconds, cpu_seconds),
             rate: Rate::starting_at(seconds),
             forecast,
@@ -199,12 +192,10 @@ impl Run {
             plan,
             deadline: None,
             config,
-            recorded,
-            folder,
             session,
             feed,
             corrections,
-            log,
+            outputs,
             memory,
             done,
             monitor: watch,
@@ -214,7 +205,6 @@ impl Run {
             requests: RequestQueue::default(),
             is_started: false,
             is_paused: false,
-            events: outbox,
         })
     }
 }

@@ -88,7 +88,7 @@ impl Run {
         self.memory = prepare::memory_plan(&self.config, &self.session, splats)?;
         self.session.engine.limit_memory(self.memory.device_bytes());
         self.predicted_seconds = Some(seconds);
-        self.write_config()?;
+        self.outputs.write_config(&self.config)?;
         self.stopwatch.restart();
         Ok(())
     }

@@ -1,18 +1,13 @@
 //! What a run writes: checkpoints, splats and evaluations.
 
-use std::sync::Arc;
-use std::time::Instant;
-
 use gausset_core::engine::{RenderOptions, TrainState};
-use gausset_io::atomic::Overwrite;
-use gausset_io::run_folder::{eval_folder, splats_path};
 use gausset_metrics::SsimDefinition;
 
 use super::corrections::Corrections;
-use super::header::CheckpointHeader;
+use super::outputs::CheckpointHeader;
 use super::summary::EvaluationLine;
-use super::{Run, TrainError, export};
-use crate::eval::{EvalError, EvalOptions, EvalOutput, EvalReport, Evaluation, MetricSet};
+use super::{Run, TrainError};
+use crate::eval::{EvalError, EvalOptions, EvalReport, Evaluation, MetricSet};
 use crate::events::Event;
 use crate::exposures::{Exposures, LearntGains};
 use crate::option_values::{Split, TimeBudget};
@@ -21,13 +16,6 @@ use crate::option_values::{Split, TimeBudget};
 const SCORED_TRAINING_VIEWS: usize = 8;
 
 impl Run {
-    /// Writes the current configuration to `config.toml`.
-    pub(super) fn write_config(&mut self) -> Result<(), TrainError> {
-        self.recorded.config = self.config.clone();
-        self.folder.write_config(&*self.session.fs, &self.recorded.to_toml())?;
-        Ok(())
-    }
-
     /// Reads the whole state back, after the device has reported any failure. Returns an error if no splat can be
     /// drawn.
     pub(super) fn save(&mut self) -> Result<TrainState, TrainError> {
@@ -44,15 +32,10 @@ impl Run {
 
     /// Writes a checkpoint, unless one of this step exists.
     pub(super) fn checkpoint(&mut self, state: &TrainState) -> Result<(), TrainError> {
-        if self.checkpoints.last_step == Some(self.done) {
-            return Ok(());
-        }
-        let _span = gausset_prof::span("checkpoint");
-        let started = Instant::now();
         let [seconds, cpu_seconds] = self.stopwatch.read();
         let header = CheckpointHeader {
             version: env!("CARGO_PKG_VERSION").to_owned(),
-            fingerprint: self.recorded.record.fingerprint.clone(),
+            fingerprint: self.outputs.record().fingerprint.clone(),
             step: self.done,
             cursor: self.feed.cursor(),
             skipped: self.feed.skipped().to_vec(),
@@ -67,32 +50,13 @@ impl Run {
             changes: self.monitor.changes,
             plan: (self.config.time_budget != TimeBudget::None).then(|| self.plan.clone()),
         };
-        let header = serde_json::to_value(&header).unwrap_or_default();
-        let committed = self.folder.save_checkpoint(&*self.session.fs, self.done, state, &header)?;
-        self.checkpoints.record_saved(self.done);
-        let seconds = started.elapsed().as_secs_f64();
-        self.events.push(Event::Checkpointed { step: self.done, bytes: committed.bytes, seconds });
-        Ok(())
+        self.outputs.save_checkpoint(&header, state)
     }
 
-    /// Writes `splats.ply` together with the cameras, the learnt gains and the refined poses.
-    pub(super) fn export(&mut self, mut state: TrainState) -> Result<(), TrainError> {
-        let _span = gausset_prof::span("export");
-        let turn = &self.recorded.record.up_rotation;
-        let (fs, dataset) = (&*self.session.fs, &self.session.dataset);
-        self.corrections.write_files(fs, self.folder.root(), dataset, &state.corrections, turn)?;
-        let antialiased = self.config.recipe.antialiased;
-        let extent = self.scene.extent;
-        let sky = Corrections::append_sky(&mut state.splats, &state.corrections, dataset, extent);
-        let written = export::save_splats(fs, &self.folder, state.splats, sky, antialiased, turn)?;
-        self.events.push(Event::Exported {
-            step: self.done,
-            path: splats_path(self.folder.root()),
-            splats: written.splats,
-            dropped: written.dropped,
-            bytes: written.bytes,
-        });
-        Ok(())
+    /// Writes `splats.ply` with the splats of `state`, and the files beside it.
+    pub(super) fn export(&mut self, state: TrainState) -> Result<(), TrainError> {
+        let scene = (&self.config.recipe, &self.scene);
+        self.outputs.export(self.done, state, &self.session.dataset, &self.corrections, scene)
     }
 
     /// The gains of the training images, if they are learnt.
@@ -132,12 +96,7 @@ impl Run {
             measures: if pictures { MetricSet::All } else { MetricSet::ImageOnly },
             ..self.eval_options(Split::Test, exposures)
         };
-        let pictures = pictures.then(|| EvalOutput {
-            fs: Arc::clone(&self.session.fs),
-            folder: eval_folder(self.folder.root()),
-            // Ownership of existing files was checked when the run folder was taken.
-            overwrite: Overwrite::Replace,
-        });
+        let pictures = pictures.then(|| self.outputs.evaluation());
         Ok(Some(Evaluation::begin(&*self.session.engine, self.feed.loader(), options, pictures)?))
     }
 
@@ -160,10 +119,12 @@ impl Run {
         if !pictures {
             self.restart_clocks();
         }
-        self.events.push(Event::Evaluated { step: self.done, report: report.clone() });
+        self.outputs.emit(Event::Evaluated { step: self.done, report: report.clone() });
         // Reported once, for the final result.
         let cut = report.truncation_warning(self.config.recipe.max_splats_per_tile).filter(|_| pictures);
-        self.events.extend(cut.map(Event::Warning));
+        if let Some(warning) = cut {
+            self.outputs.warn(warning);
+        }
         Ok(report)
     }
 
@@ -233,7 +194,7 @@ impl Run {
         }
         let report = self.end_evaluation(*evaluation, false)?;
         let line = EvaluationLine { step: self.done, psnr: report.psnr, ssim: report.ssim };
-        self.log.append(&*self.session.fs, &line)?;
+        self.outputs.append_line(&line)?;
         Ok(None)
     }
 }
