@@ -19,7 +19,7 @@ use serde::{Deserialize, Serialize};
 use super::TrainError;
 use super::clock::is_multiple;
 use super::corrections::Corrections;
-use super::monitor::SetChanges;
+use super::device::SetChanges;
 use crate::config::{Outputs, RecordedRun, RunRecord, TrainConfig};
 use crate::eval::EvalOutput;
 use crate::events::Event;
@@ -318,13 +318,6 @@ impl EventQueue {
             self.0.pop_front();
         }
         self.0.push_back(event);
-    }
-
-    /// Appends an event, if there is one.
-    fn extend(&mut self, event: Option<Event>) {
-        if let Some(event) = event {
-            self.push(event);
-        }
     }
 
     /// Removes and returns all events.

@@ -6,10 +6,10 @@ use std::sync::atomic::AtomicBool;
 use gausset_core::engine::{Engine, EngineError, TrainState};
 use gausset_io::dataset::Dataset;
 
+use super::budget::Forecast;
 use super::corrections::{self, Corrections};
+use super::device::{TIMED_VIEWS, measure_step_seconds};
 use super::feed::Feed;
-use super::forecast::Forecast;
-use super::timing::{TIMED_VIEWS, measure_step_seconds};
 use super::{TrainError, prepare};
 use crate::config::TrainConfig;
 use crate::memory::MemoryPlan;
@@ -75,8 +75,7 @@ pub fn predict_run(
         seconds => seconds?,
     };
     engine.load(TrainState::default())?;
-    let size = |&index: &usize| [dataset.images[index].camera.width, dataset.images[index].camera.height];
-    let forecast = Forecast::new(dataset.split.train.iter().map(size));
+    let forecast = Forecast::new(dataset);
     let steps = forecast.remaining_cost(recipe, 0, splats) / forecast.step_cost(recipe, 0, splats);
     Ok(Prediction { seconds: seconds.map(|seconds| steps * seconds), ..without_time })
 }

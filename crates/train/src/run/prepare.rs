@@ -1,4 +1,4 @@
-//! Prepares a run: initial splats, corrections, scene facts, memory.
+//! Prepares a run: initial splats, loader, scene facts, the record of the run.
 
 use std::path::Path;
 use std::sync::Arc;
@@ -8,9 +8,8 @@ use gausset_core::{Pose, Splats};
 use gausset_io::dataset::init::{self, InitOptions};
 use gausset_io::dataset::{Dataset, DatasetKind, Loader, LoaderOptions};
 use gausset_io::splat::{self, Initial, ReadLimits};
-use gausset_io::text;
 
-use super::{Session, TrainError, data_check};
+use super::{TrainError, start};
 use crate::config::{RunRecord, TrainConfig, equivalent_views};
 use crate::free_space::FreeSpaceViews;
 use crate::memory::MemoryPlan;
@@ -112,7 +111,7 @@ pub(super) fn run_record(
         device_name: device.name.clone(),
         device_choice: None,
         fingerprint: dataset.fingerprint.to_string(),
-        init_file: config.data.init.as_deref().and_then(data_check::init_file_record),
+        init_file: config.data.init.as_deref().and_then(start::init_file_record),
         train_images: dataset.split.train.len() as u64,
         test_images: dataset.split.test.len() as u64,
         start: start.note.clone(),
@@ -162,28 +161,6 @@ pub(super) fn scene_facts(record: &RunRecord, colours: ColourRows) -> SceneFacts
         random_background: record.random_background,
         colours,
     }
-}
-
-/// Predicts the memory of a run and returns an error if it does not fit.
-pub(super) fn memory_plan(
-    config: &TrainConfig,
-    session: &Session,
-    start_splats: u64,
-) -> Result<MemoryPlan, TrainError> {
-    let (dataset, limit) = (&*session.dataset, config.max_memory_bytes());
-    let plan = MemoryPlan::predict(&config.recipe, dataset, start_splats, limit, &*session.engine);
-    let plan = if session.has_viewer { plan.with_viewer(dataset) } else { plan };
-    if plan.fits() {
-        return Ok(plan);
-    }
-    let [needed, limit] = plan.shortage();
-    Err(TrainError::Memory {
-        setting: plan.setting(),
-        needed: text::format_bytes(needed),
-        splats: plan.splat_count,
-        limit: text::format_bytes(limit),
-        advice: plan.advice(dataset, start_splats),
-    })
 }
 
 /// The loader of the training images, limited to its part of the memory.

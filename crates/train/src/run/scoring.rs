@@ -1,176 +1,153 @@
-//! What a run writes: checkpoints, splats and evaluations.
+//! How a run scores its views: held-out ones during training and at the end, then some training views for comparison.
 
 use gausset_core::engine::{RenderOptions, TrainState};
 use gausset_metrics::SsimDefinition;
 
 use super::corrections::Corrections;
-use super::outputs::CheckpointHeader;
+use super::device::Wait;
 use super::summary::EvaluationLine;
 use super::{Run, TrainError};
 use crate::eval::{EvalError, EvalOptions, EvalReport, Evaluation, MetricSet};
 use crate::events::Event;
-use crate::exposures::{Exposures, LearntGains};
-use crate::option_values::{Split, TimeBudget};
+use crate::exposures::Exposures;
+use crate::option_values::Split;
 
 /// Training views that are scored for comparison with the held-out ones.
 const SCORED_TRAINING_VIEWS: usize = 8;
 
+/// When held-out views are scored.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub(super) enum ScoringTime {
+    /// Between two steps: the scores of images only, and no files.
+    DuringTraining,
+    /// After the last step: all scores of the exported splats, with images and a report in `eval/`.
+    AtEnd,
+}
+
 impl Run {
-    /// Reads the whole state back, after the device has reported any failure. Returns an error if no splat can be
-    /// drawn.
-    pub(super) fn save(&mut self) -> Result<TrainState, TrainError> {
-        self.flush()?;
-        let _span = gausset_prof::span("checkpoint");
-        let saved = self.session.engine.save();
-        let state = saved.map_err(|error| self.engine_error(error))?;
-        if (0..state.splats.len()).any(|i| state.splats.is_valid(i)) {
-            Ok(state)
-        } else {
-            Err(self.no_splats())
-        }
-    }
-
-    /// Writes a checkpoint, unless one of this step exists.
-    pub(super) fn checkpoint(&mut self, state: &TrainState) -> Result<(), TrainError> {
-        let [seconds, cpu_seconds] = self.stopwatch.read();
-        let header = CheckpointHeader {
-            version: env!("CARGO_PKG_VERSION").to_owned(),
-            fingerprint: self.outputs.record().fingerprint.clone(),
-            step: self.done,
-            cursor: self.feed.cursor(),
-            skipped: self.feed.skipped().to_vec(),
-            unreadable: self.feed.unreadable(),
-            seconds,
-            cpu_seconds,
-            loss_sum: self.monitor.loss_sum,
-            loss_steps: self.monitor.loss_steps,
-            skipped_updates: self.monitor.skipped_updates,
-            cut_tiles: self.monitor.cut_tiles,
-            cut_steps: self.monitor.cut_steps,
-            changes: self.monitor.changes,
-            plan: (self.config.time_budget != TimeBudget::None).then(|| self.plan.clone()),
-        };
-        self.outputs.save_checkpoint(&header, state)
-    }
-
-    /// Writes `splats.ply` with the splats of `state`, and the files beside it.
-    pub(super) fn export(&mut self, state: TrainState) -> Result<(), TrainError> {
-        let scene = (&self.config.recipe, &self.scene);
-        self.outputs.export(self.done, state, &self.session.dataset, &self.corrections, scene)
-    }
-
-    /// The gains of the training images, if they are learnt.
-    fn learnt_gains(&mut self) -> Result<Option<LearntGains>, TrainError> {
-        if self.corrections.colour_rows().gains == 0 {
+    /// Begins to score the held-out views, if there are any.
+    ///
+    /// # Errors
+    /// The device fails, or `eval/` cannot be written.
+    pub(super) fn begin_evaluation(&mut self, time: ScoringTime) -> Result<Option<Evaluation>, TrainError> {
+        if self.dataset.split.test.is_empty() {
             return Ok(None);
         }
-        let groups = self.session.engine.read_corrections()?;
-        Ok(self.corrections.learnt_gains(&self.session.dataset, &groups))
-    }
-
-    /// Replaces the state on the device with the splats of `splats.ply`, sky included. No step may follow.
-    fn load_exported(&mut self) -> Result<(), TrainError> {
-        // The optimiser moments are freed before the new state is allocated.
-        let TrainState { mut splats, corrections: extras, .. } = self.save()?;
-        let scene = splats.len() as u32;
-        Corrections::append_sky(&mut splats, &extras, &self.session.dataset, self.scene.extent);
-        let loaded = self.session.engine.load_splats(splats, extras);
-        loaded.map_err(|error| self.engine_error(error))?;
-        self.exported_splats = Some(scene);
-        Ok(())
-    }
-
-    /// Begins to score the held-out views, if there are any. With `pictures` (at the end) it scores the exported
-    /// splats.
-    pub(super) fn begin_evaluation(&mut self, pictures: bool) -> Result<Option<Evaluation>, TrainError> {
-        if self.session.dataset.split.test.is_empty() {
-            return Ok(None);
-        }
-        self.pause_clocks();
+        self.clock.pause();
         let exposures = self.exposures()?;
-        if pictures && self.scene.sky && self.exported_splats.is_none() {
-            self.load_exported()?;
-        }
-        let options = EvalOptions {
+        let (measures, output) = match time {
             // An evaluation during training should be cheap.
-            measures: if pictures { MetricSet::All } else { MetricSet::ImageOnly },
-            ..self.eval_options(Split::Test, exposures)
+            ScoringTime::DuringTraining => (MetricSet::ImageOnly, None),
+            ScoringTime::AtEnd => {
+                if self.scene.sky && self.device.exported_splats().is_none() {
+                    self.load_exported()?;
+                }
+                (MetricSet::All, Some(self.outputs.evaluation()))
+            }
         };
-        let pictures = pictures.then(|| self.outputs.evaluation());
-        Ok(Some(Evaluation::begin(&*self.session.engine, self.feed.loader(), options, pictures)?))
+        let options = EvalOptions { measures, ..self.eval_options(Split::Test, exposures) };
+        Ok(Some(Evaluation::begin(self.device.engine(), self.feed.loader(), options, output)?))
     }
 
-    /// Scores the next view; `false` if there is none, or if the run is asked to stop.
+    /// Scores the next view; `false` if there is none. The caller checks whether the run is asked to stop.
+    ///
+    /// # Errors
+    /// The device fails, or a file cannot be written.
     pub(super) fn score_next_view(&mut self, evaluation: &mut Evaluation) -> Result<bool, TrainError> {
-        match evaluation.next(&mut *self.session.engine, self.feed.loader(), &self.session.stop) {
-            // The caller checks the stop flag.
+        match evaluation.next(self.device.engine(), self.feed.loader(), &self.stop) {
             Err(EvalError::Stopped) => Ok(true),
             scored => Ok(scored?),
         }
     }
 
-    /// Emits the scores of a finished evaluation.
+    /// Ends an evaluation of the held-out views and reports its scores.
+    ///
+    /// # Errors
+    /// The report cannot be written.
     pub(super) fn end_evaluation(
         &mut self,
         evaluation: Evaluation,
-        pictures: bool,
+        time: ScoringTime,
     ) -> Result<EvalReport, TrainError> {
         let report = evaluation.finish()?;
-        if !pictures {
-            self.restart_clocks();
+        if time == ScoringTime::DuringTraining {
+            self.clock.resume();
         }
-        self.outputs.emit(Event::Evaluated { step: self.done, report: report.clone() });
-        // Reported once, for the final result.
-        let cut = report.truncation_warning(self.config.recipe.max_splats_per_tile).filter(|_| pictures);
-        if let Some(warning) = cut {
+        self.outputs.emit(Event::Evaluated { step: self.clock.done(), report: report.clone() });
+        if time == ScoringTime::AtEnd
+            && let Some(warning) = report.truncation_warning(self.config.recipe.max_splats_per_tile)
+        {
             self.outputs.warn(warning);
         }
         Ok(report)
     }
 
-    /// Stops the clocks: the time until [`Self::restart_clocks`] does not count as training.
-    pub(super) fn pause_clocks(&mut self) {
-        self.stopwatch.pause();
-    }
-
-    /// Restarts the clocks after [`Self::pause_clocks`].
-    pub(super) fn restart_clocks(&mut self) {
-        self.stopwatch.resume();
-        let [seconds, _] = self.stopwatch.read();
-        self.rate.resume_from(seconds);
-        self.cost_rate.resume_from(seconds);
+    /// Continues an evaluation of the held-out views between two steps. Returns it until it is done.
+    ///
+    /// # Errors
+    /// The device fails, or `metrics.jsonl` cannot be written.
+    pub(super) fn evaluate_during_training(
+        &mut self,
+        evaluation: Option<Box<Evaluation>>,
+    ) -> Result<Option<Box<Evaluation>>, TrainError> {
+        let Some(mut evaluation) = evaluation else {
+            self.take_report(Wait::AllSteps)?;
+            return Ok(self.begin_evaluation(ScoringTime::DuringTraining)?.map(Box::new));
+        };
+        if self.score_next_view(&mut evaluation)? {
+            return Ok(Some(evaluation));
+        }
+        let report = self.end_evaluation(*evaluation, ScoringTime::DuringTraining)?;
+        let line = EvaluationLine { step: self.clock.done(), psnr: report.psnr, ssim: report.ssim };
+        self.outputs.append_line(&line)?;
+        Ok(None)
     }
 
     /// Begins to score some training views, for comparison with the held-out ones.
+    ///
+    /// # Errors
+    /// The device fails.
     pub(super) fn begin_training_scores(&mut self) -> Result<Evaluation, TrainError> {
         let exposures = self.exposures()?;
         let options = EvalOptions {
             max_views: Some(SCORED_TRAINING_VIEWS),
             ..self.eval_options(Split::Train, exposures)
         };
-        Ok(Evaluation::begin(&*self.session.engine, self.feed.loader(), options, None)?)
-    }
-
-    /// The gains with which images are rendered, if any are learnt.
-    fn exposures(&mut self) -> Result<Option<Exposures>, TrainError> {
-        Ok(self.learnt_gains()?.map(|gains| gains.exposures(&self.session.dataset)))
+        Ok(Evaluation::begin(self.device.engine(), self.feed.loader(), options, None)?)
     }
 
     /// Options with which this run renders a view for display.
     pub(super) fn display_options(&self) -> RenderOptions {
-        let render = self.config.recipe.eval_options(self.plan.scheduled(self.done), &self.scene);
-        // A sky that was converted to splats must not be drawn a second time.
-        RenderOptions { sky: render.sky && self.exported_splats.is_none(), ..render }
+        let recipe = &self.config.recipe;
+        self.device.render_options(recipe.eval_options(self.clock.scheduled(), &self.scene))
+    }
+
+    /// Replaces the state on the device with the splats of `splats.ply`, sky included. No step may follow.
+    fn load_exported(&mut self) -> Result<(), TrainError> {
+        // The optimiser moments are freed before the new state is allocated.
+        let TrainState { mut splats, corrections: groups, .. } = self.save()?;
+        let sky = Corrections::append_sky(&mut splats, &groups, &self.dataset, self.scene.extent);
+        let loaded = self.device.load_exported(splats, groups, sky);
+        loaded.map_err(|error| self.device_error(error))
+    }
+
+    /// The gains with which images are rendered, if any are learnt.
+    fn exposures(&mut self) -> Result<Option<Exposures>, TrainError> {
+        if self.corrections.colour_rows().gains == 0 {
+            return Ok(None);
+        }
+        let groups = self.device.engine().read_corrections()?;
+        let gains = self.corrections.learnt_gains(&self.dataset, &groups);
+        Ok(gains.map(|gains| gains.exposures(&self.dataset)))
     }
 
     /// Options with which this run evaluates.
     fn eval_options(&self, split: Split, exposures: Option<Exposures>) -> EvalOptions {
-        let render = self.display_options();
         EvalOptions {
             split,
             max_views: None,
-            render,
-            scene_splats: self.exported_splats,
+            render: self.display_options(),
+            scene_splats: self.device.exported_splats(),
             exposures,
             splats_from_dataset: gausset_core::se3::IDENTITY3,
             reduction: 1,
@@ -178,23 +155,5 @@ impl Run {
             measures: MetricSet::ImageOnly,
             lpips: None,
         }
-    }
-
-    /// Continues an evaluation of the held-out views between two steps. Returns it until it is done.
-    pub(super) fn evaluate_during_training(
-        &mut self,
-        evaluation: Option<Box<Evaluation>>,
-    ) -> Result<Option<Box<Evaluation>>, TrainError> {
-        let Some(mut evaluation) = evaluation else {
-            self.flush()?;
-            return Ok(self.begin_evaluation(false)?.map(Box::new));
-        };
-        if self.score_next_view(&mut evaluation)? {
-            return Ok(Some(evaluation));
-        }
-        let report = self.end_evaluation(*evaluation, false)?;
-        let line = EvaluationLine { step: self.done, psnr: report.psnr, ssim: report.ssim };
-        self.outputs.append_line(&line)?;
-        Ok(None)
     }
 }
