@@ -5,7 +5,7 @@ use std::sync::atomic::Ordering;
 
 use gausset_core::engine::{DensityRule, EngineError, TrainState};
 
-use super::clock::{Pace, is_multiple};
+use super::clock::is_multiple;
 use super::device::{ReportMonitor, SetChanges, Wait};
 use super::outputs::CheckpointHeader;
 use super::scoring::ScoringTime;
@@ -195,7 +195,7 @@ impl Run {
             let SetChanges { added, pruned, relocated } = changes;
             self.outputs.emit(Event::Density { step, splats: report.splats, added, pruned, relocated });
         }
-        let Pace { it_per_s, seconds_left } = self.clock.update(&self.config.recipe, &report);
+        let (it_per_s, seconds_left) = self.clock.update(&self.config.recipe, &report);
         if report.steps > 0 {
             self.outputs.emit(Event::Progress(RunProgress {
                 step: report.last_step.map_or(step, |step| step + 1),

@@ -27,15 +27,6 @@ pub(super) struct Clock {
     deadline: Option<Deadline>,
 }
 
-/// Speed of a run after a report of the device.
-#[derive(Clone, Copy, Debug)]
-pub(super) struct Pace {
-    /// Steps per second.
-    pub(super) it_per_s: f64,
-    /// Seconds left, if the report contains steps.
-    pub(super) seconds_left: Option<f64>,
-}
-
 impl Clock {
     /// A running clock after `done` steps, which took `seconds` of wall and CPU time.
     pub(super) fn start(
@@ -162,14 +153,15 @@ impl Clock {
     }
 
     /// Updates the speed of the run from a report of the device; a limited run decides again how many steps it has.
-    pub(super) fn update(&mut self, recipe: &Recipe, report: &StepReport) -> Pace {
+    /// Returns the steps per second, and the seconds left if the report contains steps.
+    pub(super) fn update(&mut self, recipe: &Recipe, report: &StepReport) -> (f64, Option<f64>) {
         let [seconds, _] = self.stopwatch.read();
         let it_per_s = self.rate.update(report.steps as f64, seconds);
         let seconds_left = match report.steps {
             0 => None,
             _ => self.update_forecast(recipe, report, seconds),
         };
-        Pace { it_per_s, seconds_left }
+        (it_per_s, seconds_left)
     }
 
     /// Updates the forecast at `seconds` of training. Returns the seconds left.

@@ -48,10 +48,8 @@ pub(super) struct Device {
 }
 
 impl Device {
-    /// A device for a run of this configuration that starts with `splats` splats. Its engine is not loaded yet.
-    ///
-    /// # Errors
-    /// Memory does not suffice.
+    /// A device for a run of this configuration that starts with `splats` splats, not loaded yet. Returns an error if
+    /// memory does not suffice.
     pub(super) fn new(
         engine: Box<dyn Engine>,
         has_viewer: bool,
@@ -63,20 +61,15 @@ impl Device {
         Ok(Self { engine, has_viewer, memory, monitor: ReportMonitor::default(), exported_splats: None })
     }
 
-    /// Loads the state with which the run begins or resumes; `monitor` holds the sums of its earlier reports.
-    ///
-    /// # Errors
-    /// The engine cannot hold the state.
+    /// Loads the state with which the run begins or resumes; `monitor` holds the sums of its earlier reports. Returns an
+    /// error if the engine cannot hold the state.
     pub(super) fn load(&mut self, state: TrainState, monitor: ReportMonitor) -> Result<(), EngineError> {
         self.monitor = monitor;
         self.engine.limit_memory(self.memory.device_bytes());
         self.engine.load(state)
     }
 
-    /// Plans the memory again, for a changed configuration.
-    ///
-    /// # Errors
-    /// Memory does not suffice.
+    /// Plans the memory again, for a changed configuration. Returns an error if it does not suffice.
     pub(super) fn replan_memory(
         &mut self,
         config: &TrainConfig,
@@ -114,10 +107,7 @@ impl Device {
     }
 
     /// Takes the report of the steps since the last one: of all steps, or of those that are finished. Adds it to the
-    /// sums after `step` finished steps, and warns of problems.
-    ///
-    /// # Errors
-    /// A step has failed.
+    /// sums after `step` finished steps, and warns of problems. Returns an error if a step has failed.
     pub(super) fn take_report(
         &mut self,
         wait: Wait,
@@ -155,9 +145,6 @@ impl Device {
 
     /// Replaces the state with the splats of `splats.ply`: those of the scene, then those of the sky. No step may
     /// follow.
-    ///
-    /// # Errors
-    /// The engine cannot hold them.
     pub(super) fn load_exported(
         &mut self,
         splats: Splats,

@@ -5,15 +5,14 @@ use std::path::Path;
 use std::sync::Arc;
 use std::time::{Duration, Instant};
 
-use gausset_core::Splats;
 use gausset_core::engine::TrainState;
-use gausset_core::se3::{IDENTITY3, Mat3};
+use gausset_core::se3::IDENTITY3;
 use gausset_core::splats_transform::Similarity;
 use gausset_io::atomic::{FileSystem, Overwrite, WriteError, WriteOptions};
 use gausset_io::dataset::Dataset;
 use gausset_io::metrics_log::MetricsLog;
 use gausset_io::run_folder::{RunFolder, checkpoint_path, eval_folder, metrics_path, splats_path};
-use gausset_io::splat::{self, SaveOptions, SaveReport, SplatFile};
+use gausset_io::splat::{self, SaveOptions, SplatFile};
 use serde::{Deserialize, Serialize};
 
 use super::TrainError;
@@ -41,7 +40,8 @@ pub(super) struct RunOutputs {
     record: RunRecord,
     log: MetricsLog,
     checkpoints: CheckpointClock,
-    events: EventQueue,
+    /// Events that nothing has taken yet, in order.
+    events: VecDeque<Event>,
 }
 
 impl RunOutputs {
@@ -57,10 +57,8 @@ impl RunOutputs {
         settings: &Outputs,
         last_checkpoint: Option<u64>,
     ) -> Result<Self, TrainError> {
-        let mut events = EventQueue::default();
-        if let Some(note) = folder.lock_note() {
-            events.push(Event::Warning(RunWarning::Note(note.to_owned())));
-        }
+        let note = folder.lock_note().map(|note| Event::Warning(RunWarning::Note(note.to_owned())));
+        let events = note.into_iter().collect();
         let log = MetricsLog::open(&*fs, &metrics_path(folder.root()), last_checkpoint)?;
         let checkpoints = CheckpointClock::start(settings, last_checkpoint);
         Ok(Self { fs, folder, record, log, checkpoints, events })
@@ -76,25 +74,25 @@ impl RunOutputs {
         &self.record
     }
 
-    /// Reports an event.
+    /// Reports an event. Of more than [`MAX_EVENTS`] that nothing takes, the oldest are dropped.
     pub(super) fn emit(&mut self, event: Event) {
-        self.events.push(event);
+        if self.events.len() == MAX_EVENTS {
+            self.events.pop_front();
+        }
+        self.events.push_back(event);
     }
 
     /// Reports a warning.
     pub(super) fn warn(&mut self, warning: RunWarning) {
-        self.events.push(Event::Warning(warning));
+        self.emit(Event::Warning(warning));
     }
 
     /// Removes and returns the events so far, in order.
     pub(super) fn take_events(&mut self) -> impl Iterator<Item = Event> + use<> {
-        self.events.take()
+        std::mem::take(&mut self.events).into_iter()
     }
 
     /// Writes `config.toml` with this configuration.
-    ///
-    /// # Errors
-    /// The file cannot be written.
     pub(super) fn write_config(&self, config: &TrainConfig) -> Result<(), TrainError> {
         let recorded = RecordedRun { config: config.clone(), record: self.record.clone() };
         self.folder.write_config(&*self.fs, &recorded.to_toml())?;
@@ -102,18 +100,12 @@ impl RunOutputs {
     }
 
     /// Appends a line to `metrics.jsonl`.
-    ///
-    /// # Errors
-    /// The file cannot be written.
     pub(super) fn append_line(&mut self, line: &impl Serialize) -> Result<(), TrainError> {
         self.log.append(&*self.fs, line)?;
         Ok(())
     }
 
     /// Syncs `metrics.jsonl` to the disk.
-    ///
-    /// # Errors
-    /// The disk fails.
     pub(super) fn sync_log(&mut self) -> Result<(), TrainError> {
         self.log.sync()?;
         Ok(())
@@ -158,9 +150,6 @@ impl RunOutputs {
 
     /// Writes `splats.ply` with the splats and the sky of a state after `step` steps, and beside it the cameras, the
     /// learnt gains and the refined poses.
-    ///
-    /// # Errors
-    /// A file cannot be written.
     pub(super) fn export(
         &mut self,
         step: u64,
@@ -173,14 +162,16 @@ impl RunOutputs {
         let (fs, turn) = (&*self.fs, &self.record.up_rotation);
         corrections.write_files(fs, self.folder.root(), dataset, &state.corrections, turn)?;
         let sky = Corrections::append_sky(&mut state.splats, &state.corrections, dataset, scene.extent);
-        let written = save_splats(fs, &self.folder, state.splats, sky, recipe.antialiased, turn)?;
-        self.emit(Event::Exported {
-            step,
-            path: splats_path(self.folder.root()),
-            splats: written.splats,
-            dropped: written.dropped,
-            bytes: written.bytes,
-        });
+        let vertical_axis = (*turn != IDENTITY3).then(|| SAVED_UP.map(|v| v as f32));
+        let antialiased = recipe.antialiased;
+        let mut document = SplatFile { antialiased, sky, vertical_axis, ..SplatFile::new(state.splats) };
+        // An identity rotation must not change any bits.
+        document.transform(&Similarity::from_rotation(*turn));
+        let write = WriteOptions { label: "splats", needed_bytes: 0, overwrite: Overwrite::Replace };
+        let path = splats_path(self.folder.root());
+        let written = splat::save(fs, &path, &document, &SaveOptions::default(), &write)?;
+        let (splats, dropped, bytes) = (written.splats, written.dropped, written.bytes);
+        self.emit(Event::Exported { step, path, splats, dropped, bytes });
         Ok(())
     }
 
@@ -305,44 +296,6 @@ impl CheckpointClock {
         self.last = Instant::now();
         self.last_step = Some(step);
     }
-}
-
-/// Events that nothing has taken yet, in order.
-#[derive(Debug, Default)]
-struct EventQueue(VecDeque<Event>);
-
-impl EventQueue {
-    /// Appends an event.
-    fn push(&mut self, event: Event) {
-        if self.0.len() == MAX_EVENTS {
-            self.0.pop_front();
-        }
-        self.0.push_back(event);
-    }
-
-    /// Removes and returns all events.
-    fn take(&mut self) -> impl Iterator<Item = Event> + use<> {
-        std::mem::take(&mut self.0).into_iter()
-    }
-}
-
-/// Writes `splats.ply`: the splats rotated by `saved_from_dataset`, unchanged to the bit if that is the identity. The
-/// last `sky` of them form the sky.
-fn save_splats(
-    fs: &dyn FileSystem,
-    folder: &RunFolder,
-    splats: Splats,
-    sky: usize,
-    antialiased: bool,
-    saved_from_dataset: &Mat3,
-) -> Result<SaveReport, WriteError> {
-    let is_turned = *saved_from_dataset != IDENTITY3;
-    let vertical_axis = is_turned.then(|| SAVED_UP.map(|v| v as f32));
-    let mut document = SplatFile { antialiased, sky, vertical_axis, ..SplatFile::new(splats) };
-    // An identity rotation must not change any bits.
-    document.transform(&Similarity::from_rotation(*saved_from_dataset));
-    let write = WriteOptions { label: "splats", needed_bytes: 0, overwrite: Overwrite::Replace };
-    splat::save(fs, &splats_path(folder.root()), &document, &SaveOptions::default(), &write)
 }
 
 #[cfg(test)]

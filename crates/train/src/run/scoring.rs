@@ -26,9 +26,6 @@ pub(super) enum ScoringTime {
 
 impl Run {
     /// Begins to score the held-out views, if there are any.
-    ///
-    /// # Errors
-    /// The device fails, or `eval/` cannot be written.
     pub(super) fn begin_evaluation(&mut self, time: ScoringTime) -> Result<Option<Evaluation>, TrainError> {
         if self.dataset.split.test.is_empty() {
             return Ok(None);
@@ -50,9 +47,6 @@ impl Run {
     }
 
     /// Scores the next view; `false` if there is none. The caller checks whether the run is asked to stop.
-    ///
-    /// # Errors
-    /// The device fails, or a file cannot be written.
     pub(super) fn score_next_view(&mut self, evaluation: &mut Evaluation) -> Result<bool, TrainError> {
         match evaluation.next(self.device.engine(), self.feed.loader(), &self.stop) {
             Err(EvalError::Stopped) => Ok(true),
@@ -61,9 +55,6 @@ impl Run {
     }
 
     /// Ends an evaluation of the held-out views and reports its scores.
-    ///
-    /// # Errors
-    /// The report cannot be written.
     pub(super) fn end_evaluation(
         &mut self,
         evaluation: Evaluation,
@@ -83,9 +74,6 @@ impl Run {
     }
 
     /// Continues an evaluation of the held-out views between two steps. Returns it until it is done.
-    ///
-    /// # Errors
-    /// The device fails, or `metrics.jsonl` cannot be written.
     pub(super) fn evaluate_during_training(
         &mut self,
         evaluation: Option<Box<Evaluation>>,
@@ -104,9 +92,6 @@ impl Run {
     }
 
     /// Begins to score some training views, for comparison with the held-out ones.
-    ///
-    /// # Errors
-    /// The device fails.
     pub(super) fn begin_training_scores(&mut self) -> Result<Evaluation, TrainError> {
         let exposures = self.exposures()?;
         let options = EvalOptions {

@@ -64,14 +64,16 @@ impl Run {
         let sky = prepare::learns_sky(config.background, &loader);
         let (colours, gains) = corrections::initial_colours(&config.recipe, &loader, budget, None)?;
         let corrections = Corrections::new(&config.recipe, colours, &dataset, sky);
-        let parts = (&*loader, device.memory(), &corrections, &gains);
-        let dense = DenseStart::new(&config, parts, &stop);
-        let side = dense.map_side(&start)?;
-        let depths = match side {
-            None => None,
-            Some(side) => {
-                RunFolder::check(&*fs, folder, overwrite)?;
-                Some(dense.add_to(&mut start, side, events)?)
+        let (side, depths) = {
+            let (config, memory, corrections) = (&config, device.memory(), &corrections);
+            let dense =
+                DenseStart { config, loader: &loader, memory, corrections, gains: &gains, stop: &stop };
+            match dense.map_side(&start)? {
+                None => (None, None),
+                Some(side) => {
+                    RunFolder::check(&*fs, folder, overwrite)?;
+                    (Some(side), Some(dense.add_to(&mut start, side, events)?))
+                }
             }
         };
         let record = RunRecord {
@@ -130,8 +132,9 @@ impl Run {
             let decided = Some(recorded.record.colours);
             let (_, gains) = corrections::initial_colours(&config.recipe, &loader, budget, decided)?;
             if let Some(side) = recorded.record.stereo_side {
-                let parts = (&*loader, device.memory(), &corrections, &gains);
-                let dense = DenseStart::new(&config, parts, &stop);
+                let (config, memory, corrections) = (&config, device.memory(), &corrections);
+                let dense =
+                    DenseStart { config, loader: &loader, memory, corrections, gains: &gains, stop: &stop };
                 let depths = dense.add_to(&mut start, side, events)?;
                 if config.outputs.keep_depth {
                     dense::write_depth_maps(&*fs, &folder, &dataset, &depths)?;
