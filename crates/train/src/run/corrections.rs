@@ -226,22 +226,21 @@ impl Corrections {
     }
 
     /// Writes what `groups` contain into the folder of a run: refined cameras, `cameras.json` (always), learnt gains.
+    /// Cameras are written in the axes of the saved splats.
     pub(super) fn write_files(
         &self,
         fs: &dyn FileSystem,
         run: &Path,
         dataset: &Dataset,
         groups: &[CorrectionGroup],
-        saved_from_dataset: &Mat3,
+        saved_from_dataset: &Similarity,
     ) -> Result<(), WriteError> {
-        let turn = Similarity::from_rotation(*saved_from_dataset);
         let refined = self.refined_poses(dataset, groups);
-        let poses: Vec<Pose> = match &refined {
-            Some(poses) => poses.iter().map(|pose| turn.apply_to_pose(pose)).collect(),
-            None => dataset.images.iter().map(|image| turn.apply_to_pose(&image.pose)).collect(),
-        };
-        if refined.is_some() {
-            write_cameras(fs, run, dataset, &poses, &turn)?;
+        let is_refined = refined.is_some();
+        let poses = refined.unwrap_or_else(|| dataset.images.iter().map(|image| image.pose).collect());
+        let poses: Vec<Pose> = poses.iter().map(|pose| saved_from_dataset.apply_to_pose(pose)).collect();
+        if is_refined {
+            write_cameras(fs, run, dataset, &poses, saved_from_dataset)?;
         }
         write_cameras_json(fs, run, dataset, &poses)?;
         self.learnt_gains(dataset, groups).map_or(Ok(()), |gains| gains.write(fs, run))
@@ -372,18 +371,18 @@ fn write_cameras_json(
     Ok(())
 }
 
-/// Writes `RUN/cameras/`: the cameras of the dataset with refined `poses`, one per image. `turn` maps the axes of the
-/// dataset to those of the saved splats, which are those of `poses`.
+/// Writes `RUN/cameras/`: the cameras of the dataset with refined `poses`, one per image, in the axes of the saved
+/// splats. Points are rotated by `saved_from_dataset`.
 fn write_cameras(
     fs: &dyn FileSystem,
     run: &Path,
     dataset: &Dataset,
     poses: &[Pose],
-    turn: &Similarity,
+    saved_from_dataset: &Similarity,
 ) -> Result<(), WriteError> {
     let folder = cameras_folder(run);
     let files = match dataset.kind {
-        DatasetKind::Colmap => colmap_files(dataset, poses, turn),
+        DatasetKind::Colmap => colmap_files(dataset, poses, saved_from_dataset),
         _ => vec![("transforms.json", transforms_file(dataset, poses))],
     };
     // Ownership of existing files was checked when the run folder was taken.
@@ -410,7 +409,11 @@ fn stored_pose(image: &ImageEntry, pose: &Pose) -> Option<Pose> {
 }
 
 /// The files of a COLMAP model, text or binary like the dataset's.
-fn colmap_files(dataset: &Dataset, poses: &[Pose], turn: &Similarity) -> Vec<(&'static str, Vec<u8>)> {
+fn colmap_files(
+    dataset: &Dataset,
+    poses: &[Pose],
+    saved_from_dataset: &Similarity,
+) -> Vec<(&'static str, Vec<u8>)> {
     let format = match ModelFolder::find(&dataset.source) {
         Ok(Some(found)) => found.format,
         _ => ModelFormat::Binary,
@@ -432,7 +435,7 @@ fn colmap_files(dataset: &Dataset, poses: &[Pose], turn: &Similarity) -> Vec<(&'
     images.sort_by_key(|image| image.id);
     let points = dataset.points.iter().zip(1..).map(|(point, id)| ColmapPoint {
         id,
-        position: turn.apply(point.position),
+        position: saved_from_dataset.apply(point.position),
         colour: point.colour,
         error: point.error,
         track_length: 0,

@@ -159,16 +159,18 @@ impl RunOutputs {
         (recipe, scene): (&Recipe, &SceneFacts),
     ) -> Result<(), TrainError> {
         let _span = gausset_prof::span("export");
-        let (fs, turn) = (&*self.fs, &self.record.up_rotation);
-        corrections.write_files(fs, self.folder.root(), dataset, &state.corrections, turn)?;
+        let (fs, rotation) = (&*self.fs, self.record.up_rotation);
+        let saved_from_dataset = Similarity::from_rotation(rotation);
+        let root = self.folder.root();
+        corrections.write_files(fs, root, dataset, &state.corrections, &saved_from_dataset)?;
         let sky = Corrections::append_sky(&mut state.splats, &state.corrections, dataset, scene.extent);
-        let vertical_axis = (*turn != IDENTITY3).then(|| SAVED_UP.map(|v| v as f32));
+        let vertical_axis = (rotation != IDENTITY3).then(|| SAVED_UP.map(|v| v as f32));
         let antialiased = recipe.antialiased;
         let mut document = SplatFile { antialiased, sky, vertical_axis, ..SplatFile::new(state.splats) };
         // An identity rotation must not change any bits.
-        document.transform(&Similarity::from_rotation(*turn));
+        document.transform(&saved_from_dataset);
         let write = WriteOptions { label: "splats", needed_bytes: 0, overwrite: Overwrite::Replace };
-        let path = splats_path(self.folder.root());
+        let path = splats_path(root);
         let written = splat::save(fs, &path, &document, &SaveOptions::default(), &write)?;
         let (splats, dropped, bytes) = (written.splats, written.dropped, written.bytes);
         self.emit(Event::Exported { step, path, splats, dropped, bytes });
