@@ -5,7 +5,7 @@ mod common;
 use std::path::Path;
 use std::sync::Arc;
 use std::sync::atomic::{AtomicBool, Ordering};
-use std::time::Instant;
+use std::time::{Duration, Instant};
 
 use common::{cpu, ignore, options, resume, runs, session, splats_of, train};
 use gausset_io::atomic::Overwrite;
@@ -15,15 +15,18 @@ fn within(budget_ms: u64) -> TrainOptions {
     TrainOptions { time_budget: Some(TimeBudget::Milliseconds(budget_ms)), steps: None, ..options(1) }
 }
 
-/// Starts a run with a time budget; stops it after `stop_after` steps.
+/// Starts a run with a time budget; stops it after `stop_after` steps. A run that is stopped loses time before its first
+/// step, so that it decides on fewer steps as soon as a decision may follow the first one.
 fn start(given: &TrainOptions, run: &Path, stop_after: Option<u64>) -> RunOutcome {
     let since = Instant::now();
     let config = TrainConfig::resolve(given, None).unwrap();
     let stop = Arc::<AtomicBool>::default();
-    let mut events = |event: Event| {
-        if let Event::Progress(progress) = event {
+    let mut events = |event: Event| match event {
+        Event::Started(_) if stop_after.is_some() => std::thread::sleep(Duration::from_millis(300)),
+        Event::Progress(progress) => {
             stop.store(stop_after.is_some_and(|after| progress.step >= after), Ordering::Relaxed);
         }
+        _ => {}
     };
     let session = session(&config, Box::new(cpu(1)), &stop);
     let mut started = Run::start(config, run, Overwrite::Refuse, session, &mut events).unwrap();
@@ -56,7 +59,9 @@ fn a_run_with_a_time_budget_that_was_stopped_goes_on_and_is_repeated_as_a_whole(
     let finished = resume(&TrainOptions::default(), &mut cpu(1), &run, &mut ignore).unwrap();
     assert_eq!(finished.end, RunEnd::Finished);
     // The second session had no budget: its steps are those that the first one had planned.
-    let given = TrainOptions { time_budget: Some(TimeBudget::None), ..recorded(&run) };
+    let given = recorded(&run);
+    assert!(given.plan.is_some(), "a decision of the first session");
+    assert_eq!((given.time_budget, given.steps), (Some(TimeBudget::None), Some(finished.summary.steps)));
     let again = folder.path().join("again");
     train(&given, &mut cpu(1), &again, &mut ignore).unwrap();
     assert!(splats_of(&run) == splats_of(&again));

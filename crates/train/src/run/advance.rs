@@ -1,19 +1,19 @@
 //! Advances a run by one unit of work: a step, an image of an evaluation, a checkpoint, or the answer to a request.
 
 use std::slice::from_ref;
-use std::sync::Arc;
 use std::sync::atomic::Ordering;
 
-use gausset_core::engine::{DensityRule, Outputs, TrainState};
+use gausset_core::engine::{DensityRule, EngineError, TrainState};
 
 use super::clock::is_multiple;
-use super::requests::{RenderRequest, Request};
-use super::summary::FinishedLine;
+use super::device::{ReportMonitor, SetChanges, Wait};
+use super::outputs::CheckpointHeader;
+use super::scoring::ScoringTime;
+use super::summary::{FinishedLine, ReportLine};
 use super::{Run, TrainError};
 use crate::eval::{EvalError, EvalReport, Evaluation, Trust};
-use crate::events::{Event, RunEnd, RunOutcome};
-use crate::option_values::TimeBudget;
-use crate::warning::RunWarning;
+use crate::events::{Event, RunEnd, RunOutcome, RunProgress, RunStart, RunSummary};
+use crate::option_values::{Strategy, TimeBudget};
 
 /// Steps between two reports of the device. Long enough to keep an asynchronous device busy, short enough to stop soon
 /// after a loss that is not finite.
@@ -99,7 +99,7 @@ impl Run {
             TrainError::Engine(lost) | TrainError::Eval(EvalError::Engine(lost))
                 if lost.is_device_failure() =>
             {
-                self.engine_error(lost)
+                self.device_error(lost)
             }
             other => other,
         })
@@ -124,7 +124,7 @@ impl Run {
             }
             return Ok(AdvanceOutcome::Saved);
         }
-        if self.done < self.plan.end() {
+        if self.clock.done() < self.clock.end() {
             let due = self.do_step()?;
             self.phase = RunPhase::Training(due);
             return Ok(AdvanceOutcome::Step);
@@ -137,62 +137,141 @@ impl Run {
     /// Does one step and returns what is due after it.
     fn do_step(&mut self) -> Result<DueWork, TrainError> {
         let _span = gausset_prof::span("step");
-        let recipe = &self.config.recipe;
-        let now = self.plan.scheduled(self.done);
-        let view = {
-            let _span = gausset_prof::span("next_view");
-            let outbox = &mut self.events;
-            let view = self.feed.take(&mut |warning| outbox.push(Event::Warning(warning)))?;
-            let reduction = recipe.reduction_at(now, view.camera.width, view.camera.height);
-            self.downsampled.reduce(view, reduction)
-        };
+        let (recipe, now) = (&self.config.recipe, self.clock.scheduled());
+        let mut warn = |warning| self.outputs.warn(warning);
+        let view = self.feed.take(recipe, now, &self.corrections, &mut warn)?;
         // Random numbers are keyed by the step of the run; several of them can map to one step of the schedules.
-        let params = recipe.step_params(now, &self.scene).with_step(self.done);
-        // A view that will be downsampled later is useless to a device that prefetches it.
-        let next = self.feed.next().filter(|next| {
-            recipe.reduction_at(self.plan.scheduled(self.done + 1), next.camera.width, next.camera.height)
-                == 1
-        });
-        let next = next.map_or(&[][..], from_ref);
-        let stepped = self.session.engine.step(from_ref(&view), next, &params);
-        stepped.map_err(|error| self.engine_error(error))?;
-        self.done += 1;
-        for scheduled in now + 1..=self.plan.scheduled(self.done) {
-            let (recipe, extent) = (&self.config.recipe, self.scene.extent);
-            let clear = self.free_space.as_ref().filter(|_| recipe.is_density_step(scheduled));
-            let clear = clear.map(|space| DensityRule::FreeSpace(space.rule(recipe.seed, scheduled)));
-            for rule in clear.into_iter().chain(recipe.density_after(scheduled, extent)) {
-                let densified = self.session.engine.densify(&rule);
-                densified.map_err(|error| self.engine_error(error))?;
-            }
-        }
-        let (steps, outputs) = (self.plan.end(), self.config.outputs);
-        let is_last = self.done >= steps;
-        let is_report = is_last || is_multiple(self.done, report_every(steps));
-        if is_report || is_multiple(self.done, FLUSH_EVERY) {
-            if is_report {
-                let it_per_s = self.flush()?;
-                self.report(it_per_s)?;
-            } else {
-                self.poll()?;
-            }
+        let params = recipe.step_params(now, &self.scene).with_step(self.clock.done());
+        let next = self.feed.next_for_device(recipe, self.clock.scheduled_next());
+        let stepped = self.device.engine().step(from_ref(&view), next.map_or(&[][..], from_ref), &params);
+        stepped.map_err(|error| self.device_error(error))?;
+        self.clock.count_step();
+        self.apply_density_rules(now)?;
+        let (done, end) = (self.clock.done(), self.clock.end());
+        let is_last = done >= end;
+        if is_last || is_multiple(done, report_every(end)) {
+            let it_per_s = self.take_report(Wait::AllSteps)?;
+            self.log_report(it_per_s)?;
+        } else if is_multiple(done, FLUSH_EVERY) {
+            self.take_report(Wait::No)?;
         }
         // At the last step, checkpoint, export and evaluation are done by the end of the run.
         if is_last {
             return Ok(DueWork::default());
         }
+        let settings = &self.config.outputs;
         Ok(DueWork {
-            evaluation: is_multiple(self.done, outputs.eval_every).then_some(None),
-            checkpoint: self.checkpoints.is_due(self.done),
-            export: is_multiple(self.done, outputs.export_every),
+            evaluation: is_multiple(done, settings.eval_every).then_some(None),
+            checkpoint: self.outputs.is_checkpoint_due(done),
+            export: is_multiple(done, settings.export_every),
         })
+    }
+
+    /// Applies the rules that change the set of splats after the steps of the schedules from `before` to now.
+    fn apply_density_rules(&mut self, before: u64) -> Result<(), TrainError> {
+        for scheduled in before + 1..=self.clock.scheduled() {
+            let (recipe, extent) = (&self.config.recipe, self.scene.extent);
+            let clear = self.free_space.as_ref().filter(|_| recipe.is_density_step(scheduled));
+            let clear = clear.map(|space| DensityRule::FreeSpace(space.rule(recipe.seed, scheduled)));
+            for rule in clear.into_iter().chain(recipe.density_after(scheduled, extent)) {
+                let densified = self.device.engine().densify(&rule);
+                densified.map_err(|error| self.device_error(error))?;
+            }
+        }
+        Ok(())
+    }
+
+    /// Takes and forwards the report of the steps since the last one. Returns the step rate.
+    pub(super) fn take_report(&mut self, wait: Wait) -> Result<f64, TrainError> {
+        let _span = gausset_prof::span("report");
+        let step = self.clock.done();
+        let report = self.device.take_report(wait, step, &mut |warning| self.outputs.warn(warning));
+        let report = report.map_err(|error| self.device_error(error))?;
+        if report.splats == 0 {
+            return Err(self.no_splats());
+        }
+        let changes = SetChanges::from_report(&report);
+        if !changes.is_none() {
+            let SetChanges { added, pruned, relocated } = changes;
+            self.outputs.emit(Event::Density { step, splats: report.splats, added, pruned, relocated });
+        }
+        let (it_per_s, seconds_left) = self.clock.update(&self.config.recipe, &report);
+        if report.steps > 0 {
+            self.outputs.emit(Event::Progress(RunProgress {
+                step: report.last_step.map_or(step, |step| step + 1),
+                steps: self.clock.end(),
+                loss: report.loss_sum / report.steps as f64,
+                splats: report.splats,
+                it_per_s,
+                memory: resident_bytes(),
+                budget: self.clock.budget(),
+                seconds_left,
+                report,
+            }));
+        }
+        Ok(it_per_s)
+    }
+
+    /// Appends a line to `metrics.jsonl` with what was reported since the previous one.
+    fn log_report(&mut self, it_per_s: f64) -> Result<(), TrainError> {
+        let Some((loss, changes)) = self.device.take_sums() else { return Ok(()) };
+        let &ReportMonitor { splats, visible, .. } = self.device.monitor();
+        let [seconds, cpu_seconds] = self.clock.seconds();
+        let (step, memory) = (self.clock.done(), resident_bytes());
+        let line =
+            ReportLine { step, loss, splats, visible, changes, memory, it_per_s, seconds, cpu_seconds };
+        self.outputs.append_line(&line)
+    }
+
+    /// Reads the whole state back, after the device has reported any failure. Returns an error if no splat can be
+    /// drawn.
+    pub(super) fn save(&mut self) -> Result<TrainState, TrainError> {
+        self.take_report(Wait::AllSteps)?;
+        let _span = gausset_prof::span("checkpoint");
+        let saved = self.device.engine().save();
+        let state = saved.map_err(|error| self.device_error(error))?;
+        if (0..state.splats.len()).any(|i| state.splats.is_valid(i)) {
+            Ok(state)
+        } else {
+            Err(self.no_splats())
+        }
+    }
+
+    /// Writes a checkpoint, unless one of this step exists.
+    pub(super) fn checkpoint(&mut self, state: &TrainState) -> Result<(), TrainError> {
+        let [seconds, cpu_seconds] = self.clock.seconds();
+        let monitor = self.device.monitor();
+        let header = CheckpointHeader {
+            version: env!("CARGO_PKG_VERSION").to_owned(),
+            fingerprint: self.outputs.record().fingerprint.clone(),
+            step: self.clock.done(),
+            cursor: self.feed.cursor(),
+            skipped: self.feed.skipped().to_vec(),
+            unreadable: self.feed.unreadable(),
+            seconds,
+            cpu_seconds,
+            loss_sum: monitor.loss_sum,
+            loss_steps: monitor.loss_steps,
+            skipped_updates: monitor.skipped_updates,
+            cut_tiles: monitor.cut_tiles,
+            cut_steps: monitor.cut_steps,
+            changes: monitor.changes,
+            plan: (self.config.time_budget != TimeBudget::None).then(|| self.clock.plan().clone()),
+        };
+        self.outputs.save_checkpoint(&header, state)
+    }
+
+    /// Writes `splats.ply` with the splats of `state`, and the files beside it.
+    pub(super) fn export(&mut self, state: TrainState) -> Result<(), TrainError> {
+        let scene = (&self.config.recipe, &self.scene);
+        self.outputs.export(self.clock.done(), state, &self.dataset, &self.corrections, scene)
     }
 
     /// Saves a checkpoint and ends the run.
     fn stop(&mut self) -> Result<AdvanceOutcome, TrainError> {
         let state = self.save()?;
         self.checkpoint(&state)?;
-        self.log.sync()?;
+        self.outputs.sync_log()?;
         let outcome = self.outcome(RunEnd::Stopped, None);
         Ok(self.end(outcome))
     }
@@ -200,12 +279,14 @@ impl Run {
     /// Writes the checkpoint after the last step.
     fn last_checkpoint(&mut self) -> Result<TrainState, TrainError> {
         let state = self.save()?;
-        if self.deadline.take().is_some() {
-            // From here on the number of steps is fixed and the run can be repeated. If writing this checkpoint fails,
-            // the run is repeated from an earlier one with the same decisions.
-            self.config.plan = self.plan.clone();
+        self.clock.lift_limit();
+        if self.config.time_budget != TimeBudget::None {
+            // From here on the number of steps is fixed and the run can be repeated, also one whose decisions come
+            // from its checkpoint. If writing this checkpoint fails, the run is repeated from an earlier one with the
+            // same decisions.
+            self.config.plan = self.clock.plan().clone();
             self.config.time_budget = TimeBudget::None;
-            self.write_config()?;
+            self.outputs.write_config(&self.config)?;
         }
         self.checkpoint(&state)?;
         Ok(state)
@@ -214,7 +295,7 @@ impl Run {
     /// Writes `splats.ply`.
     fn last_export(&mut self, state: TrainState) -> Result<AdvanceOutcome, TrainError> {
         self.export(state)?;
-        self.stopwatch.pause();
+        self.clock.pause();
         self.phase = RunPhase::Scoring(None);
         Ok(AdvanceOutcome::Saved)
     }
@@ -229,7 +310,7 @@ impl Run {
             return Ok(self.end(outcome));
         }
         let Some(mut evaluation) = evaluation else {
-            self.phase = match self.begin_evaluation(true)? {
+            self.phase = match self.begin_evaluation(ScoringTime::AtEnd)? {
                 Some(evaluation) => RunPhase::Scoring(Some(Box::new(evaluation))),
                 None => return self.finish(None, Trust::default()),
             };
@@ -239,7 +320,7 @@ impl Run {
             self.phase = RunPhase::Scoring(Some(evaluation));
             return Ok(AdvanceOutcome::Evaluation);
         }
-        let report = self.end_evaluation(*evaluation, true)?;
+        let report = self.end_evaluation(*evaluation, ScoringTime::AtEnd)?;
         if report.images == 0 {
             return self.finish(Some(report), Trust::default());
         }
@@ -267,17 +348,16 @@ impl Run {
 
     /// Emits that the run is finished.
     fn finish(&mut self, evaluation: Option<EvalReport>, trust: Trust) -> Result<AdvanceOutcome, TrainError> {
-        if let Some(warning) =
-            self.monitor.truncation_warning(self.config.recipe.max_splats_per_tile, self.done)
-        {
-            self.events.push(Event::Warning(warning));
+        let (limit, step) = (self.config.recipe.max_splats_per_tile, self.clock.done());
+        if let Some(warning) = self.device.monitor().truncation_warning(limit, step) {
+            self.outputs.warn(warning);
         }
         let mut outcome = self.outcome(RunEnd::Finished, evaluation);
         outcome.summary.trust = trust;
         let (finished, skipped) = (outcome.summary.clone(), outcome.skipped.clone());
-        self.log.append(&*self.session.fs, &FinishedLine { step: self.done, finished, skipped })?;
-        self.log.sync()?;
-        self.events.push(Event::Finished(outcome.summary.clone()));
+        self.outputs.append_line(&FinishedLine { step, finished, skipped })?;
+        self.outputs.sync_log()?;
+        self.outputs.emit(Event::Finished(outcome.summary.clone()));
         Ok(self.end(outcome))
     }
 
@@ -286,64 +366,70 @@ impl Run {
         AdvanceOutcome::Ended(Box::new(outcome))
     }
 
-    /// Answers a request. The time it takes does not count as training.
-    fn handle_request(&mut self, request: Request) -> Result<(), TrainError> {
-        // After the last step the state is saved anyway.
-        let is_over = !matches!(self.phase, RunPhase::Training(_));
-        match request {
-            Request::Pause if !is_over && !self.is_paused => {
-                self.flush()?;
-                self.is_paused = true;
-                self.pause_clocks();
-                self.events.push(Event::Paused { step: self.done });
-            }
-            Request::Resume if self.is_paused => {
-                self.is_paused = false;
-                self.restart_clocks();
-                self.events.push(Event::Resumed { step: self.done });
-            }
-            Request::Stop => self.session.stop.store(true, Ordering::Relaxed),
-            Request::Save if !is_over => {
-                let state = self.save()?;
-                let saved = self.checkpoint(&state);
-                self.warn_on_failure(saved)?;
-            }
-            Request::Export if !is_over => {
-                let state = self.save()?;
-                let exported = self.export(state);
-                self.warn_on_failure(exported)?;
-            }
-            Request::Render(wanted) => self.render_requested(&wanted),
-            Request::Pause | Request::Resume | Request::Save | Request::Export => {}
-        }
-        Ok(())
+    fn is_asked_to_stop(&self) -> bool {
+        self.stop.load(Ordering::Relaxed)
     }
 
-    /// Turns a failed write that was requested during training into a warning: it must not end the run.
-    fn warn_on_failure(&mut self, done: Result<(), TrainError>) -> Result<(), TrainError> {
-        match done {
-            Err(error @ (TrainError::Write(_) | TrainError::Folder(_))) => {
-                let line = format!("{error}; training continues");
-                self.events.push(Event::Warning(RunWarning::Note(line)));
-                Ok(())
-            }
-            done => done,
-        }
+    fn report_start(&mut self) {
+        let split = &self.dataset.split;
+        let started = RunStart {
+            device: self.device.describe(),
+            step: self.clock.done(),
+            steps: self.clock.end(),
+            train_images: split.train.len(),
+            test_images: split.test.len(),
+            splats: self.device.monitor().splats,
+            start: self.outputs.record().start.clone(),
+            scene_extent: self.scene.extent,
+            memory: *self.device.memory(),
+            time_budget: self.clock.budget().map(|[_, seconds]| seconds),
+            predicted_seconds: self.clock.predicted_seconds(),
+        };
+        self.outputs.emit(Event::Started(started));
     }
 
-    /// Renders a requested view. A failure does not end the run: if the device has failed, the next step reports it.
-    fn render_requested(&mut self, wanted: &RenderRequest) {
-        let (id, step) = (wanted.id, self.done);
-        let options = self.display_options();
-        let rendered = self.session.engine.render(&wanted.camera, &wanted.pose, &options, Outputs::All);
-        self.events.push(match rendered {
-            Ok(picture) => Event::Picture { id, step, picture: Arc::new(picture) },
-            Err(error) => Event::NoPicture { id, step, reason: error.to_string() },
-        });
+    fn outcome(&self, end: RunEnd, evaluation: Option<EvalReport>) -> RunOutcome {
+        let [seconds, cpu_seconds] = self.clock.seconds();
+        let monitor = self.device.monitor();
+        let scored = evaluation.as_ref();
+        let summary = RunSummary {
+            kind: RunSummary::KIND.to_owned(),
+            steps: self.clock.done(),
+            splats: monitor.splats,
+            seconds,
+            cpu_seconds,
+            psnr: scored.and_then(|report| report.psnr),
+            ssim: scored.and_then(|report| report.ssim),
+            scores: scored.map(|report| report.scores).unwrap_or_default(),
+            trust: Trust::default(),
+            cut_tiles: monitor.cut_tiles,
+        };
+        RunOutcome { end, summary, evaluation, skipped: self.feed.skipped().to_vec() }
+    }
+
+    /// The error for a run without splats, or without any that can be drawn.
+    fn no_splats(&self) -> TrainError {
+        let remedy = match self.config.recipe.strategy() {
+            Strategy::Classic => {
+                "lower ⟨prune-opacity⟩, raise ⟨prune-scale⟩, or set ⟨opacity-reset-every = 0⟩"
+            }
+            Strategy::Mcmc => "lower the rates (⟨lr-means⟩, ⟨lr-scales⟩, ⟨lr-opacities⟩)",
+        };
+        TrainError::NoSplats { step: self.clock.done(), remedy, checkpoint: self.outputs.last_checkpoint() }
+    }
+
+    /// An error of the device, with the last checkpoint.
+    pub(super) fn device_error(&self, source: EngineError) -> TrainError {
+        self.device.error(source, self.outputs.last_checkpoint())
     }
 }
 
 /// Steps between two lines of `metrics.jsonl`.
 fn report_every(steps: u64) -> u64 {
     (steps / MIN_LOG_LINES).clamp(1, REPORT_EVERY)
+}
+
+/// Resident memory of this process in bytes, where the system reports it.
+fn resident_bytes() -> Option<u64> {
+    gausset_compute::machine::resident_memory(None).map(|resident| resident.now)
 }

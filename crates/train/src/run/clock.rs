@@ -1,32 +1,220 @@
-//! Timing of a run: wall and CPU seconds over all sessions, step rate, and when the next checkpoint is due.
+//! The clock of a run: its steps, the time they take over all sessions, and the budget of time that limits them.
 
-use std::time::{Duration, Instant};
+use std::time::Instant;
 
-use crate::config::Outputs;
+use gausset_core::engine::StepReport;
+
+use super::budget::{self, Deadline, Forecast};
+use crate::plan::StepPlan;
+use crate::recipe::Recipe;
 
 /// Time constant of the rate's smoothing, seconds.
 const RATE_SECONDS: f64 = 10.0;
 
+/// Steps and time of a run.
+pub(super) struct Clock {
+    /// Finished steps.
+    done: u64,
+    /// Maps steps of the run to steps of the schedules.
+    plan: StepPlan,
+    stopwatch: Stopwatch,
+    /// Steps per second.
+    rate: Rate,
+    forecast: Forecast,
+    /// Cost ([`Forecast`]) per second.
+    cost_rate: Rate,
+    predicted_seconds: Option<f64>,
+    deadline: Option<Deadline>,
+}
+
+impl Clock {
+    /// A running clock after `done` steps, which took `seconds` of wall and CPU time.
+    pub(super) fn start(
+        done: u64,
+        plan: StepPlan,
+        [seconds, cpu_seconds]: [f64; 2],
+        forecast: Forecast,
+    ) -> Self {
+        Self {
+            done,
+            plan,
+            stopwatch: Stopwatch::start(seconds, cpu_seconds),
+            rate: Rate::starting_at(seconds),
+            forecast,
+            cost_rate: Rate::starting_at(seconds),
+            predicted_seconds: None,
+            deadline: None,
+        }
+    }
+
+    /// Finished steps.
+    pub(super) fn done(&self) -> u64 {
+        self.done
+    }
+
+    /// Last step of the run, by its last decision.
+    pub(super) fn end(&self) -> u64 {
+        self.plan.end()
+    }
+
+    /// Maps steps of the run to steps of the schedules.
+    pub(super) fn plan(&self) -> &StepPlan {
+        &self.plan
+    }
+
+    /// Finished steps of the schedules.
+    pub(super) fn scheduled(&self) -> u64 {
+        self.plan.scheduled(self.done)
+    }
+
+    /// Finished steps of the schedules after the next step.
+    pub(super) fn scheduled_next(&self) -> u64 {
+        self.plan.scheduled(self.done + 1)
+    }
+
+    /// Counts a step.
+    pub(super) fn count_step(&mut self) {
+        self.done += 1;
+    }
+
+    /// Wall and CPU seconds of training so far, over all sessions.
+    pub(super) fn seconds(&self) -> [f64; 2] {
+        self.stopwatch.read()
+    }
+
+    /// Predicted seconds for the steps, if measured.
+    pub(super) fn predicted_seconds(&self) -> Option<f64> {
+        self.predicted_seconds
+    }
+
+    /// Stops the clock: the time until [`Self::resume`] does not count as training.
+    pub(super) fn pause(&mut self) {
+        self.stopwatch.pause();
+    }
+
+    /// Restarts the clock after [`Self::pause`].
+    pub(super) fn resume(&mut self) {
+        self.stopwatch.resume();
+        let [seconds, _] = self.stopwatch.read();
+        self.rate.resume_from(seconds);
+        self.cost_rate.resume_from(seconds);
+    }
+
+    /// Does work whose time does not count as training.
+    pub(super) fn exclude<T>(&mut self, work: impl FnOnce() -> T) -> T {
+        let was_running = self.stopwatch.is_running();
+        self.stopwatch.pause();
+        let done = work();
+        if was_running {
+            self.stopwatch.resume();
+        }
+        done
+    }
+
+    /// Predicts how long the steps take if the next one takes `step_seconds`, and starts to measure from now on.
+    pub(super) fn predict(&mut self, recipe: &Recipe, splats: u64, step_seconds: Option<f64>) {
+        let now = self.scheduled();
+        self.predicted_seconds = step_seconds.map(|seconds| {
+            let cost = self.forecast.remaining_cost(recipe, now, splats) * self.steps_per_scheduled(recipe);
+            cost / self.forecast.step_cost(recipe, now, splats) * seconds
+        });
+        self.stopwatch.restart();
+    }
+
+    /// Limits the run to `budget` seconds, counted from `since`, less what a resumed run has used before.
+    pub(super) fn limit(&mut self, since: Instant, budget: f64) {
+        let [used, _] = self.stopwatch.read();
+        self.deadline = Some(Deadline::new(since, budget, if self.done > 0 { used } else { 0.0 }));
+    }
+
+    /// Gives a limited run that has not begun as many splats and steps as fit if its next step takes `step_seconds`.
+    /// `splats` is the number with which it starts.
+    pub(super) fn fit_to_budget(&mut self, recipe: &mut Recipe, splats: u64, step_seconds: f64) {
+        let Some(deadline) = self.deadline else { return };
+        let seconds = deadline.seconds_left(splats);
+        budget::fit_to_budget(recipe, &self.forecast, splats, step_seconds, seconds);
+        self.plan = StepPlan::identity(recipe.steps);
+        self.predicted_seconds = Some(seconds);
+    }
+
+    /// Discards the time since this session began.
+    pub(super) fn restart(&mut self) {
+        self.stopwatch.restart();
+    }
+
+    /// Used and available seconds of the budget, if the run is limited.
+    pub(super) fn budget(&self) -> Option<[f64; 2]> {
+        self.deadline.as_ref().map(Deadline::used_and_available)
+    }
+
+    /// Ends the limit: the number of steps is final.
+    pub(super) fn lift_limit(&mut self) {
+        self.deadline = None;
+    }
+
+    /// Updates the speed of the run from a report of the device; a limited run decides again how many steps it has.
+    /// Returns the steps per second, and the seconds left if the report contains steps.
+    pub(super) fn update(&mut self, recipe: &Recipe, report: &StepReport) -> (f64, Option<f64>) {
+        let [seconds, _] = self.stopwatch.read();
+        let it_per_s = self.rate.update(report.steps as f64, seconds);
+        let seconds_left = match report.steps {
+            0 => None,
+            _ => self.update_forecast(recipe, report, seconds),
+        };
+        (it_per_s, seconds_left)
+    }
+
+    /// Updates the forecast at `seconds` of training. Returns the seconds left.
+    fn update_forecast(&mut self, recipe: &Recipe, report: &StepReport, seconds: f64) -> Option<f64> {
+        let before = self.plan.scheduled(self.done.saturating_sub(1));
+        let now = self.scheduled();
+        let cost = report.steps as f64 * self.forecast.step_cost(recipe, before, report.splats);
+        let pace = self.cost_rate.update(cost, seconds);
+        if pace <= 0.0 {
+            return None;
+        }
+        let left = self.forecast.remaining_cost(recipe, now, report.splats) / pace;
+        let (end, scheduled_left) = (self.plan.end(), recipe.steps - now);
+        if let Some(deadline) = self.deadline.as_mut().filter(|_| self.done < end)
+            && let Some(end) = deadline.decide(self.done, end, scheduled_left, left, report.splats)
+        {
+            self.plan.decide(self.done, end);
+        }
+        Some(left * self.steps_per_scheduled(recipe))
+    }
+
+    /// Steps of the run per step of the schedules from now on.
+    fn steps_per_scheduled(&self, recipe: &Recipe) -> f64 {
+        let left = recipe.steps.saturating_sub(self.scheduled());
+        self.plan.end().saturating_sub(self.done) as f64 / left.max(1) as f64
+    }
+}
+
+/// Whether `done` is a multiple of `every`; never when `every` is 0.
+pub(super) fn is_multiple(done: u64, every: u64) -> bool {
+    every > 0 && done.is_multiple_of(every)
+}
+
 /// CPU seconds that this process has used, user and system together.
-pub(super) fn process_cpu_seconds() -> f64 {
+fn process_cpu_seconds() -> f64 {
     gausset_prof::process_cpu().map_or(0.0, |time| time.as_secs_f64())
 }
 
 /// Seconds of training over all sessions; evaluation does not count.
 #[derive(Debug)]
-pub(super) struct Stopwatch {
+struct Stopwatch {
     before: [f64; 2],
     running_since: Option<(Instant, f64)>,
 }
 
 impl Stopwatch {
     /// A running stopwatch that starts at `seconds` and `cpu_seconds`.
-    pub(super) fn start(seconds: f64, cpu_seconds: f64) -> Self {
+    fn start(seconds: f64, cpu_seconds: f64) -> Self {
         Self { before: [seconds, cpu_seconds], running_since: Some((Instant::now(), process_cpu_seconds())) }
     }
 
     /// Wall and CPU seconds so far.
-    pub(super) fn read(&self) -> [f64; 2] {
+    fn read(&self) -> [f64; 2] {
         let [seconds, cpu_seconds] = self.before;
         match self.running_since {
             Some((since, cpu)) => {
@@ -37,24 +225,24 @@ impl Stopwatch {
     }
 
     /// Discards the time since the stopwatch was started or resumed.
-    pub(super) fn restart(&mut self) {
+    fn restart(&mut self) {
         self.running_since = None;
         self.resume();
     }
 
     /// Whether the stopwatch runs.
-    pub(super) fn is_running(&self) -> bool {
+    fn is_running(&self) -> bool {
         self.running_since.is_some()
     }
 
     /// Stops the watch.
-    pub(super) fn pause(&mut self) {
+    fn pause(&mut self) {
         self.before = self.read();
         self.running_since = None;
     }
 
     /// Resumes the stopwatch.
-    pub(super) fn resume(&mut self) {
+    fn resume(&mut self) {
         if self.running_since.is_none() {
             self.running_since = Some((Instant::now(), process_cpu_seconds()));
         }
@@ -63,24 +251,24 @@ impl Stopwatch {
 
 /// A rate per second, of steps for instance, smoothed exponentially over some seconds of training.
 #[derive(Debug, Default)]
-pub(super) struct Rate {
+struct Rate {
     smoothed: Option<f64>,
     last_seconds: f64,
 }
 
 impl Rate {
     /// A rate that is measured from `seconds` of a [`Stopwatch`].
-    pub(super) fn starting_at(seconds: f64) -> Self {
+    fn starting_at(seconds: f64) -> Self {
         Self { smoothed: None, last_seconds: seconds }
     }
 
     /// Continues at `seconds` with the current rate: work done in between does not count.
-    pub(super) fn resume_from(&mut self, seconds: f64) {
+    fn resume_from(&mut self, seconds: f64) {
         self.last_seconds = seconds;
     }
 
     /// Adds `amount` done up to `seconds` and returns the rate.
-    pub(super) fn update(&mut self, amount: f64, seconds: f64) -> f64 {
+    fn update(&mut self, amount: f64, seconds: f64) -> f64 {
         let elapsed = (seconds - self.last_seconds).max(1e-9);
         self.last_seconds = seconds;
         let now = amount / elapsed;
@@ -88,44 +276,6 @@ impl Rate {
         let rate = self.smoothed.map_or(now, |before| keep * before + (1.0 - keep) * now);
         *self.smoothed.insert(rate)
     }
-}
-
-/// Decides when checkpoints are due: after a number of steps or seconds, whichever comes first.
-#[derive(Debug)]
-pub(super) struct CheckpointClock {
-    every_steps: u64,
-    every: Option<Duration>,
-    last: Instant,
-    /// Step of the last checkpoint.
-    pub(super) last_step: Option<u64>,
-}
-
-impl CheckpointClock {
-    /// A clock that starts now; `last_step` is the step of the checkpoint from which the run resumes.
-    pub(super) fn start(outputs: &Outputs, last_step: Option<u64>) -> Self {
-        Self {
-            every_steps: outputs.checkpoint_every,
-            every: (outputs.checkpoint_seconds > 0).then(|| Duration::from_secs(outputs.checkpoint_seconds)),
-            last: Instant::now(),
-            last_step,
-        }
-    }
-
-    /// Whether a checkpoint is due after `done` steps.
-    pub(super) fn is_due(&self, done: u64) -> bool {
-        is_multiple(done, self.every_steps) || self.every.is_some_and(|every| self.last.elapsed() >= every)
-    }
-
-    /// Records that a checkpoint of `step` was saved.
-    pub(super) fn record_saved(&mut self, step: u64) {
-        self.last = Instant::now();
-        self.last_step = Some(step);
-    }
-}
-
-/// Whether `done` is a multiple of `every`; never when `every` is 0.
-pub(super) fn is_multiple(done: u64, every: u64) -> bool {
-    every > 0 && done.is_multiple_of(every)
 }
 
 #[cfg(test)]
@@ -150,24 +300,5 @@ mod tests {
             let it_per_s = rate.update(10.0, 5.0 + 0.5 * f64::from(k));
             assert!((it_per_s - 20.0).abs() < 1e-9);
         }
-    }
-
-    #[test]
-    fn checkpoints_are_due_by_steps_or_by_time() {
-        let outputs = |checkpoint_every, checkpoint_seconds| Outputs {
-            keep_depth: false,
-            checkpoint_every,
-            checkpoint_seconds,
-            eval_every: 0,
-            export_every: 0,
-        };
-        let by_steps = CheckpointClock::start(&outputs(10, 0), None);
-        assert!(by_steps.is_due(20) && !by_steps.is_due(21));
-        let mut by_time = CheckpointClock::start(&outputs(0, 3600), None);
-        assert!(!by_time.is_due(20));
-        by_time.last = Instant::now().checked_sub(Duration::from_secs(3601)).unwrap();
-        assert!(by_time.is_due(20));
-        by_time.record_saved(20);
-        assert!(!by_time.is_due(21) && by_time.last_step == Some(20));
     }
 }

@@ -1,15 +1,38 @@
-//! Assigns training views to rows of the correction groups (exposure, vignetting, pose).
+//! The corrections that a run learns beside the splats: exposure, vignetting and pose per row of training views, and a
+//! sky. The device holds their values; this part knows which view uses which row, and writes what was learnt.
+//!
+//! `cameras.json` has the layout of the released 3DGS code (Kerbl et al. 2023, `camera_to_JSON`), which viewers import:
+//! a list of `id`, `img_name`, `width`, `height`, `position` (of the camera), `rotation` (rows of `world_from_camera`,
+//! y down, z ahead), `fx`, `fy`; in addition the principal point, `cx` and `cy`. All image lengths are in px.
+//!
+//! A COLMAP model is written as a COLMAP model, a `transforms.json` as a `transforms.json`; intrinsics are those of the
+//! dataset. Held-out views keep their poses, but are rotated with the others.
 
 use std::collections::BTreeMap;
+use std::io::Write;
+use std::path::Path;
 
-use gausset_core::engine::{CorrectionGroup, CorrectionKind};
-use gausset_core::{Pose, se3};
-use gausset_io::dataset::{Dataset, ImageEntry, Loader};
+use gausset_core::engine::{CorrectionGroup, CorrectionKind, TrainState};
+use gausset_core::se3::Mat3;
+use gausset_core::splats_transform::Similarity;
+use gausset_core::{Camera, Pose, Splats, se3};
+use gausset_io::atomic::{Disk, FileSystem, Overwrite, WriteError, write_atomic};
+use gausset_io::dataset::colmap::{ColmapImage, ColmapModel, ColmapPoint, ModelFolder, ModelFormat};
+use gausset_io::dataset::{Dataset, DatasetKind, Face, ImageEntry, Loader, SourceCamera};
+use gausset_io::ownership;
+use gausset_io::run_folder::{
+    CAMERAS_MARKER, cameras_folder, cameras_json_path, checkpoints_folder, newest_checkpoint,
+};
+use serde::Serialize;
+use serde_json::{Map, Value, json};
 
-use super::TrainError;
+use super::{TrainError, prepare};
+use crate::config::RecordedRun;
+use crate::exposures::LearntGains;
 use crate::gains::{self, Gains};
 use crate::option_values::{Colours, Exposure};
 use crate::recipe::{ColourRows, Recipe};
+use crate::sky;
 
 /// Rows of corrections per training view, by its index in the training split.
 #[derive(Clone, Debug, PartialEq)]
@@ -99,7 +122,7 @@ impl Corrections {
     }
 
     /// `camera_from_world` of a training view with its correction: `exp(twist) · pose`.
-    pub(super) fn refined_pose(&self, group: &CorrectionGroup, train_index: usize, pose: &Pose) -> Pose {
+    fn refined_pose(&self, group: &CorrectionGroup, train_index: usize, pose: &Pose) -> Pose {
         let Some(row) = self.pose_row(train_index) else { return *pose };
         let row = group.row(row as usize);
         let twist: [f64; 6] = std::array::from_fn(|k| f64::from(row[k]));
@@ -130,6 +153,97 @@ impl Corrections {
             }
         }
         groups
+    }
+
+    /// Checks that a state matches this run: SH degree and rows of corrections.
+    ///
+    /// # Errors
+    /// It does not; the error names `path`, the file of the state.
+    pub(super) fn check_state(
+        &self,
+        path: &Path,
+        state: &TrainState,
+        sh_degree: u8,
+    ) -> Result<(), TrainError> {
+        let bad = |place: &str, what| {
+            Err(TrainError::Checkpoint { path: path.to_owned(), place: place.to_owned(), what })
+        };
+        if state.splats.sh_degree != sh_degree {
+            let what = format!("SH degree is {} (expected {})", state.splats.sh_degree, sh_degree);
+            return bad("splats", what);
+        }
+        let shape = |group: &CorrectionGroup| (group.group, group.update_counts.len(), group.values.len());
+        let found: Vec<_> = state.corrections.iter().map(shape).collect();
+        let expected: Vec<_> = self.identity_groups().iter().map(shape).collect();
+        if found != expected {
+            let show = |groups: &[(CorrectionKind, usize, usize)]| match groups {
+                [] => "none".to_owned(),
+                _ => groups
+                    .iter()
+                    .map(|(name, rows, values)| format!("{name}: {rows} rows, {values} values"))
+                    .collect::<Vec<_>>()
+                    .join("; "),
+            };
+            return bad("corrections", format!("are {} (expected {})", show(&found), show(&expected)));
+        }
+        Ok(())
+    }
+
+    /// Whether poses are refined.
+    pub(super) fn refines_poses(&self) -> bool {
+        self.poses.is_some()
+    }
+
+    /// `camera_from_world` of all images in the axes of the dataset, those of training views with their corrections;
+    /// `None` if `groups` refine no poses.
+    pub(super) fn refined_poses(&self, dataset: &Dataset, groups: &[CorrectionGroup]) -> Option<Vec<Pose>> {
+        let group = groups.iter().find(|group| group.group == CorrectionKind::Pose)?;
+        let mut poses: Vec<Pose> = dataset.images.iter().map(|image| image.pose).collect();
+        for (train_index, &index) in dataset.split.train.iter().enumerate() {
+            poses[index] = self.refined_pose(group, train_index, &poses[index]);
+        }
+        Some(poses)
+    }
+
+    /// The gains of the training images in `groups`; `None` if none are learnt.
+    pub(super) fn learnt_gains(&self, dataset: &Dataset, groups: &[CorrectionGroup]) -> Option<LearntGains> {
+        LearntGains::from_groups(dataset, groups, |train_index| self.exposure_row(train_index))
+    }
+
+    /// Appends the sky in `groups` to splats in the axes of the dataset, and returns the number of its splats. `extent`
+    /// is the size of the scene in its units.
+    pub(super) fn append_sky(
+        splats: &mut Splats,
+        groups: &[CorrectionGroup],
+        dataset: &Dataset,
+        extent: f64,
+    ) -> usize {
+        let before = splats.len();
+        if let Some(sky) = groups.iter().find(|group| group.group == CorrectionKind::Sky) {
+            sky::append(splats, &sky.values, &prepare::train_poses(dataset), extent);
+        }
+        splats.len() - before
+    }
+
+    /// Writes what `groups` contain into the folder of a run: refined cameras, `cameras.json` (always), learnt gains.
+    /// Cameras are written in the axes of the saved splats.
+    pub(super) fn write_files(
+        &self,
+        fs: &dyn FileSystem,
+        run: &Path,
+        dataset: &Dataset,
+        groups: &[CorrectionGroup],
+        saved_from_dataset: &Similarity,
+    ) -> Result<(), WriteError> {
+        let refined = self.refined_poses(dataset, groups);
+        let is_refined = refined.is_some();
+        let poses = refined.unwrap_or_else(|| dataset.images.iter().map(|image| image.pose).collect());
+        let poses: Vec<Pose> = poses.iter().map(|pose| saved_from_dataset.apply_to_pose(pose)).collect();
+        if is_refined {
+            write_cameras(fs, run, dataset, &poses, saved_from_dataset)?;
+        }
+        write_cameras_json(fs, run, dataset, &poses)?;
+        self.learnt_gains(dataset, groups).map_or(Ok(()), |gains| gains.write(fs, run))
     }
 }
 
@@ -164,6 +278,40 @@ pub(super) fn initial_colours(
     })
 }
 
+/// The dataset of a run with refined poses, in the dataset's own axes; unchanged if the run refines none. The poses
+/// come from the newest checkpoint, which a finished run writes together with its splats.
+///
+/// # Errors
+/// No complete checkpoint, or one that is not of this run and dataset.
+pub fn with_refined_poses(
+    mut dataset: Dataset,
+    run: &Path,
+    recorded: &RecordedRun,
+) -> Result<Dataset, TrainError> {
+    let recipe = &recorded.config.recipe;
+    if recipe.poses.is_none() {
+        return Ok(dataset);
+    }
+    let corrections = Corrections::new(recipe, recorded.record.colours, &dataset, recorded.record.sky);
+    let place = checkpoints_folder(run);
+    let missing = |what: &str| TrainError::Checkpoint {
+        path: place.clone(),
+        place: "poses".to_owned(),
+        what: what.to_owned(),
+    };
+    let Some(found) = newest_checkpoint(&Disk, run)?.found else {
+        return Err(missing("there is no complete checkpoint with refined poses"));
+    };
+    corrections.check_state(&found.path, &found.state, recipe.sh_degree)?;
+    let poses = corrections
+        .refined_poses(&dataset, &found.state.corrections)
+        .ok_or_else(|| missing("the checkpoint has none"))?;
+    for (image, pose) in dataset.images.iter_mut().zip(poses) {
+        image.pose = pose;
+    }
+    Ok(dataset)
+}
+
 /// One row per rig frame, and one per view without a frame, in the order of their first views.
 fn rows_per_frame(frames: impl Iterator<Item = Option<u32>>) -> GroupRows {
     let mut of_frame = BTreeMap::new();
@@ -181,6 +329,165 @@ fn rows_per_frame(frames: impl Iterator<Item = Option<u32>>) -> GroupRows {
         })
         .collect();
     GroupRows { by_view: of_view, count: used as usize }
+}
+
+/// A camera in the format of the released 3DGS code.
+#[derive(Serialize)]
+struct CameraJson<'a> {
+    id: usize,
+    img_name: &'a str,
+    width: u32,
+    height: u32,
+    position: [f64; 3],
+    rotation: Mat3,
+    fx: f64,
+    fy: f64,
+    cx: f64,
+    cy: f64,
+}
+
+/// Writes `cameras.json`: the cameras of the dataset with `poses`, one per image, in the axes of the saved splats.
+fn write_cameras_json(
+    fs: &dyn FileSystem,
+    run: &Path,
+    dataset: &Dataset,
+    poses: &[Pose],
+) -> Result<(), WriteError> {
+    let listed = dataset.images.iter().zip(poses).enumerate().map(|(id, (image, pose))| {
+        let Camera { width, height, fx, fy, cx, cy, .. } = image.camera.as_pinhole();
+        let (position, rotation) = (pose.centre(), se3::transpose(&pose.rotation));
+        CameraJson { id, img_name: &image.name, width, height, position, rotation, fx, fy, cx, cy }
+    });
+    write_atomic(fs, &cameras_json_path(run), |file| {
+        // One camera per line, for readability.
+        let mut mark = "[\n";
+        for camera in listed {
+            file.write_all(mark.as_bytes())?;
+            serde_json::to_writer(&mut *file, &camera)?;
+            mark = ",\n";
+        }
+        file.write_all(if mark == "[\n" { b"[]\n" } else { b"\n]\n" })
+    })?;
+    Ok(())
+}
+
+/// Writes `RUN/cameras/`: the cameras of the dataset with refined `poses`, one per image, in the axes of the saved
+/// splats. Points are rotated by `saved_from_dataset`.
+fn write_cameras(
+    fs: &dyn FileSystem,
+    run: &Path,
+    dataset: &Dataset,
+    poses: &[Pose],
+    saved_from_dataset: &Similarity,
+) -> Result<(), WriteError> {
+    let folder = cameras_folder(run);
+    let files = match dataset.kind {
+        DatasetKind::Colmap => colmap_files(dataset, poses, saved_from_dataset),
+        _ => vec![("transforms.json", transforms_file(dataset, poses))],
+    };
+    // Ownership of existing files was checked when the run folder was taken.
+    ownership::claim_for_files(
+        fs,
+        &folder,
+        CAMERAS_MARKER,
+        files.iter().map(|(name, _)| name),
+        Overwrite::Replace,
+    )?;
+    for (name, content) in files {
+        write_atomic(fs, &folder.join(name), |file| file.write_all(&content))?;
+    }
+    Ok(())
+}
+
+/// Pose of the stored image. The faces of a panorama move together, so its first face determines the pose.
+fn stored_pose(image: &ImageEntry, pose: &Pose) -> Option<Pose> {
+    match image.face {
+        None => Some(*pose),
+        Some(Face::Front) => Some(Face::Front.panorama_pose(pose)),
+        Some(_) => None,
+    }
+}
+
+/// The files of a COLMAP model, text or binary like the dataset's.
+fn colmap_files(
+    dataset: &Dataset,
+    poses: &[Pose],
+    saved_from_dataset: &Similarity,
+) -> Vec<(&'static str, Vec<u8>)> {
+    let format = match ModelFolder::find(&dataset.source) {
+        Ok(Some(found)) => found.format,
+        _ => ModelFormat::Binary,
+    };
+    let mut images: Vec<ColmapImage> = dataset
+        .images
+        .iter()
+        .zip(poses)
+        .filter_map(|(image, pose)| {
+            let camera = dataset.cameras.get(image.source_camera).map_or(0, |camera| camera.id);
+            Some(ColmapImage::new(
+                image.id,
+                image.stored_name().to_owned(),
+                camera,
+                &stored_pose(image, pose)?,
+            ))
+        })
+        .collect();
+    images.sort_by_key(|image| image.id);
+    let points = dataset.points.iter().zip(1..).map(|(point, id)| ColmapPoint {
+        id,
+        position: saved_from_dataset.apply(point.position),
+        colour: point.colour,
+        error: point.error,
+        track_length: 0,
+        track: Vec::new(),
+    });
+    let model = ColmapModel { cameras: dataset.cameras.clone(), images, points: points.collect() };
+    model.to_files(format).into()
+}
+
+/// A `transforms.json` with intrinsics per frame; image names as in the dataset.
+fn transforms_file(dataset: &Dataset, poses: &[Pose]) -> Vec<u8> {
+    let frames: Vec<Value> = dataset
+        .images
+        .iter()
+        .zip(poses)
+        .filter_map(|(image, pose)| {
+            let pose = &stored_pose(image, pose)?;
+            let mut frame = dataset.cameras.get(image.source_camera).map(intrinsics).unwrap_or_default();
+            frame.insert("file_path".to_owned(), json!(image.stored_name()));
+            frame.insert("transform_matrix".to_owned(), json!(opengl_matrix(pose)));
+            Some(Value::Object(frame))
+        })
+        .collect();
+    format!("{:#}\n", json!({ "frames": frames })).into_bytes()
+}
+
+/// Intrinsics under the keys of Nerfstudio.
+fn intrinsics(camera: &SourceCamera) -> Map<String, Value> {
+    let mut keys = Map::new();
+    keys.insert("camera_model".to_owned(), json!(camera.model.name()));
+    keys.insert("w".to_owned(), json!(camera.width));
+    keys.insert("h".to_owned(), json!(camera.height));
+    for (name, value) in camera.model.parameters().iter().zip(&camera.params) {
+        let names: &[&str] = match *name {
+            "f" => &["fl_x", "fl_y"],
+            "fx" => &["fl_x"],
+            "fy" => &["fl_y"],
+            other => &[other],
+        };
+        for name in names {
+            keys.insert((*name).to_owned(), json!(value));
+        }
+    }
+    keys
+}
+
+/// `world_from_camera` with OpenGL axes (y up, looking along -z).
+fn opengl_matrix(camera_from_world: &Pose) -> [[f64; 4]; 4] {
+    let r = &camera_from_world.rotation;
+    let centre = camera_from_world.centre();
+    let row = |k: usize| [r[0][k], -r[1][k], -r[2][k], centre[k]];
+    [row(0), row(1), row(2), [0.0, 0.0, 0.0, 1.0]]
 }
 
 #[cfg(test)]

@@ -42,13 +42,13 @@ const LOOKAHEAD: usize = 8;
 
 /// Inputs of a dense initialisation.
 pub(super) struct DenseStart<'a> {
-    config: &'a TrainConfig,
-    loader: &'a Loader,
-    memory: &'a MemoryPlan,
-    corrections: &'a Corrections,
+    pub(super) config: &'a TrainConfig,
+    pub(super) loader: &'a Loader,
+    pub(super) memory: &'a MemoryPlan,
+    pub(super) corrections: &'a Corrections,
     /// Gains of the rows of the corrections.
-    gains: &'a Gains,
-    stop: &'a AtomicBool,
+    pub(super) gains: &'a Gains,
+    pub(super) stop: &'a AtomicBool,
 }
 
 /// Input of stereo: the training views and the points of the dataset.
@@ -59,16 +59,7 @@ struct StereoInput {
     cube: SearchCube,
 }
 
-impl<'a> DenseStart<'a> {
-    /// A dense initialisation of a run.
-    pub(super) fn new(
-        config: &'a TrainConfig,
-        (loader, memory, corrections, gains): (&'a Loader, &'a MemoryPlan, &'a Corrections, &'a Gains),
-        stop: &'a AtomicBool,
-    ) -> Self {
-        Self { config, loader, memory, corrections, gains, stop }
-    }
-
+impl DenseStart<'_> {
     /// Longest side of the depth maps of a new run; `None` if the run uses none, or if they are optional and memory
     /// does not suffice.
     pub(super) fn map_side(&self, start: &init::InitialSplats) -> Result<Option<u32>, TrainError> {

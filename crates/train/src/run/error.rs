@@ -39,13 +39,13 @@ pub enum TrainError {
     /// The file given with `--init` contains no usable splats.
     #[error("{}: splats: none is usable (expected at least one)", path.display())]
     EmptyInit {
-        /// The file.
+        /// Path of the file of initial splats or points; without one, that of the dataset.
         path: PathBuf,
     },
     /// Stereo found no points to start from.
     #[error("{}: ⟨init-points = dense⟩: {why}; use ⟨init-points = auto or sfm⟩", path.display())]
     NoDensePoints {
-        /// The dataset.
+        /// Path of the dataset, as configured.
         path: PathBuf,
         /// What is missing, with expected and found values.
         why: String,
@@ -88,7 +88,7 @@ pub enum TrainError {
     /// The dataset is not the one the run was started with.
     #[error("{}: data: not the dataset of this run{} (expected fingerprint {expected}, found {found}); name the right one with ⟨data⟩", path.display(), what.as_ref().map_or_else(String::new, |what| format!(": {what}")))]
     DatasetChanged {
-        /// The dataset.
+        /// Root folder of the dataset that was opened.
         path: PathBuf,
         /// The first difference, if the run has recorded the list of its data.
         what: Option<String>,
@@ -100,7 +100,7 @@ pub enum TrainError {
     /// The file given with `--init` is not the one the run was started with.
     #[error("{}: file: not the splats that this run began with (expected {expected}, found {found}); put the first file back or begin a new run", path.display())]
     InitChanged {
-        /// The file.
+        /// Path of the file as it was recorded.
         path: PathBuf,
         /// Length and sample recorded by the run.
         expected: String,
@@ -110,11 +110,11 @@ pub enum TrainError {
     /// Too many images cannot be decoded.
     #[error("{}: images: {unreadable} of {present} cannot be read (expected at most a tenth); the first: {first}; repair or remove them", folder.display())]
     UnreadableImages {
-        /// Image folder.
+        /// Folder of the images of the dataset.
         folder: PathBuf,
-        /// Images that cannot be read.
+        /// Number of images that cannot be read.
         unreadable: usize,
-        /// Training images.
+        /// Number of training images, readable or not.
         present: usize,
         /// The first unreadable image, with the reason.
         first: String,
@@ -130,7 +130,7 @@ pub enum TrainError {
         needed: String,
         /// Number of splats for which it is predicted.
         splats: u64,
-        /// The limit, with unit.
+        /// What the run may use on the host or on the device, with unit.
         limit: String,
         /// Settings that would fit.
         advice: String,
@@ -156,7 +156,7 @@ pub enum TrainError {
     /// A checkpoint does not contain what its run needs.
     #[error("{}: {place}: {what}", path.display())]
     Checkpoint {
-        /// The checkpoint.
+        /// Path of the checkpoint, or the folder of the checkpoints.
         path: PathBuf,
         /// Field of the header or state.
         place: String,

@@ -15,66 +15,56 @@
 //! Order of writes: `config.toml` before step 0; at the end the checkpoint of the last step, then `splats.ply`, then
 //! the evaluation, then the last line of `metrics.jsonl`. A killed run resumes at the first of these that is missing.
 
-mod access;
 mod advance;
 mod budget;
 mod clock;
 mod corrections;
-mod data_check;
 mod dense;
-mod downsampled;
+mod device;
 mod error;
-mod event_queue;
-mod export;
-mod forecast;
-mod header;
-mod monitor;
-mod predict;
+mod feed;
+mod outputs;
 mod prepare;
-mod refined;
 mod requests;
-mod results;
+mod scoring;
 mod start;
 mod summary;
-mod timing;
-mod view_feed;
 
 use std::path::Path;
 use std::sync::Arc;
-use std::sync::atomic::{AtomicBool, Ordering};
+use std::sync::atomic::AtomicBool;
+use std::time::Instant;
 
-use gausset_core::engine::{Engine, EngineError, StepReport};
+use gausset_core::Pose;
+use gausset_core::engine::{Engine, RenderOptions};
+use gausset_core::se3::Mat3;
 use gausset_io::atomic::FileSystem;
 use gausset_io::dataset::{Dataset, Loader};
-use gausset_io::metrics_log::MetricsLog;
-use gausset_io::run_folder::{RunFolder, config_path};
+use gausset_io::run_folder::config_path;
 
-use crate::config::{RecordedRun, TrainConfig};
-use crate::eval::{EvalReport, Trust};
-use crate::events::{Event, RunEnd, RunOutcome, RunProgress, RunStart, RunSummary};
+use crate::config::TrainConfig;
+use crate::events::{Event, RunOutcome};
 use crate::free_space::FreeSpaceViews;
 use crate::memory::MemoryPlan;
-use crate::option_values::Strategy;
 use crate::options::TrainOptions;
-use crate::plan::StepPlan;
 use crate::recipe::SceneFacts;
 use advance::RunPhase;
-use budget::Deadline;
-use clock::{CheckpointClock, Rate, Stopwatch};
-use downsampled::DownsampledCache;
-use event_queue::EventQueue;
-use forecast::Forecast;
-use monitor::{ReportMonitor, SetChanges};
-use view_feed::ViewFeed;
+use clock::Clock;
+use corrections::Corrections;
+use device::{Device, TIMED_VIEWS};
+use feed::Feed;
+use outputs::RunOutputs;
 
 pub use advance::AdvanceOutcome;
-pub use data_check::{check_dataset, check_init};
+pub use corrections::with_refined_poses;
 pub use error::TrainError;
-pub use predict::{Prediction, predict_memory, predict_run};
-pub use refined::with_refined_poses;
+pub use prepare::{Prediction, predict_memory, predict_run};
 pub use requests::{MAX_REQUESTS, RenderRequest, Request, RequestQueue};
-use summary::ReportLine;
+pub use start::{check_dataset, check_init};
 pub use summary::{read_outcome, read_summary};
+
+/// Minimum number of steps of a run for a prediction.
+const MIN_PREDICTED_STEPS: u64 = 50;
 
 /// What a run works with.
 pub struct Session {
@@ -92,77 +82,91 @@ pub struct Session {
     pub has_viewer: bool,
 }
 
-/// A training run in its folder.
+/// A training run in its folder. It coordinates five parts, each with its own state:
+///
+/// | part | state |
+/// |---|---|
+/// | `feed` | images, order of the views, downsampled images |
+/// | `device` | engine, memory, sums over its reports |
+/// | `clock` | steps, schedule, time, time budget |
+/// | `outputs` | run folder, checkpoints, metrics, events |
+/// | `corrections` | rows of exposure, vignetting and pose, refined cameras |
 pub struct Run {
     config: TrainConfig,
     scene: SceneFacts,
-    recorded: RecordedRun,
-    folder: RunFolder,
-    session: Session,
-    loader: Arc<Loader>,
-    feed: ViewFeed,
-    downsampled: DownsampledCache,
-    log: MetricsLog,
-    memory: MemoryPlan,
-    /// Finished steps.
-    done: u64,
-    stopwatch: Stopwatch,
-    rate: Rate,
-    forecast: Forecast,
-    /// Cost ([`Forecast`]) per second.
-    cost_rate: Rate,
-    predicted_seconds: Option<f64>,
-    /// Maps steps of the run to steps of the schedules.
-    plan: StepPlan,
-    deadline: Option<Deadline>,
-    checkpoints: CheckpointClock,
-    monitor: ReportMonitor,
-    /// Number of splats without the sky, once the device holds the splats of `splats.ply`; the splats after them are
-    /// the sky.
-    exported_splats: Option<u32>,
+    dataset: Arc<Dataset>,
+    stop: Arc<AtomicBool>,
+    feed: Feed,
+    device: Device,
+    clock: Clock,
+    outputs: RunOutputs,
+    corrections: Corrections,
     /// Known empty space, if the recipe regularises it.
     free_space: Option<FreeSpaceViews>,
     phase: RunPhase,
     requests: RequestQueue,
     is_started: bool,
     is_paused: bool,
-    events: EventQueue,
 }
 
 impl Run {
     /// Finished steps.
     #[must_use]
     pub fn step(&self) -> u64 {
-        self.done
+        self.clock.done()
     }
 
     /// Folder of the run.
     #[must_use]
     pub fn folder(&self) -> &Path {
-        self.folder.root()
+        self.outputs.folder()
     }
 
     /// The dataset of the run.
     #[must_use]
     pub fn dataset(&self) -> &Arc<Dataset> {
-        &self.session.dataset
+        &self.dataset
     }
 
     /// The loader of its images.
     #[must_use]
     pub fn loader(&self) -> &Arc<Loader> {
-        &self.loader
+        self.feed.loader()
     }
 
     /// Bytes that a viewer may use for frames, thumbnails and packed splats.
     #[must_use]
     pub fn viewer_bytes(&self) -> u64 {
-        MemoryPlan::viewer_budget(self.memory.limit)
+        MemoryPlan::viewer_budget(self.device.memory().limit)
     }
 
     /// The device, to be used between two units of work: rendering and saving do not affect training.
     pub fn engine(&mut self) -> &mut dyn Engine {
-        &mut *self.session.engine
+        self.device.engine()
+    }
+
+    /// Calls `look` with the device and the options with which this run renders now. The time does not count as
+    /// training.
+    pub fn with_device<T>(&mut self, look: impl FnOnce(&mut dyn Engine, &RenderOptions) -> T) -> T {
+        let options = self.display_options();
+        let engine = self.device.engine();
+        self.clock.exclude(|| look(engine, &options))
+    }
+
+    /// Current refined poses of the dataset's images, by index, in the dataset's axes. `None` if the run refines no
+    /// poses or the device does not return them. The time does not count as training.
+    pub fn refined_poses(&mut self) -> Option<Vec<Pose>> {
+        if !self.corrections.refines_poses() {
+            return None;
+        }
+        let groups = self.with_device(|engine, _| engine.read_corrections()).ok()?;
+        self.corrections.refined_poses(&self.dataset, &groups)
+    }
+
+    /// Rotation from the dataset's axes, in which the device holds the splats, to those of `splats.ply`.
+    #[must_use]
+    pub fn splats_from_dataset(&self) -> &Mat3 {
+        &self.outputs.record().up_rotation
     }
 
     /// Handle through which any thread can send requests to the run.
@@ -173,7 +177,51 @@ impl Run {
 
     /// Events since the last call, in order.
     pub fn take_events(&mut self) -> impl Iterator<Item = Event> {
-        self.events.take()
+        self.outputs.take_events()
+    }
+
+    /// Predicts how long the run takes from a few steps on its next views. They leave no trace: the state is read back
+    /// before them and restored after them. [`crate::Event::Started`] reports the prediction.
+    ///
+    /// # Errors
+    /// The device fails.
+    pub fn predict_time(&mut self) -> Result<(), TrainError> {
+        if self.clock.end() - self.clock.done() < MIN_PREDICTED_STEPS {
+            return Ok(());
+        }
+        let seconds = self.time_steps()?;
+        self.clock.predict(&self.config.recipe, self.device.monitor().splats, seconds);
+        Ok(())
+    }
+
+    /// Applies the time budget of the run, if it has one: the run ends when the budget is used up, counted from `since`
+    /// (less what a resumed run has used before). A new run gets as many splats and steps as fit.
+    ///
+    /// # Errors
+    /// The device fails, or `config.toml` cannot be written.
+    pub fn apply_time_budget(&mut self, since: Instant) -> Result<(), TrainError> {
+        let Some(budget) = self.config.time_budget.seconds() else { return Ok(()) };
+        self.clock.limit(since, budget);
+        if self.clock.done() > 0 {
+            return Ok(());
+        }
+        let Some(seconds_per_step) = self.time_steps()? else { return Ok(()) };
+        self.clock.fit_to_budget(&mut self.config.recipe, self.device.monitor().splats, seconds_per_step);
+        self.config.plan = self.clock.plan().clone();
+        self.device.replan_memory(&self.config, &self.dataset)?;
+        self.outputs.write_config(&self.config)?;
+        self.clock.restart();
+        Ok(())
+    }
+
+    /// Seconds per step, from a few steps on the next views that leave no trace. `None` if they fail, because they will
+    /// fail again in training. A view that does not fit into memory is an error at once.
+    fn time_steps(&mut self) -> Result<Option<f64>, TrainError> {
+        let _span = gausset_prof::span("predict");
+        let (recipe, now) = (&self.config.recipe, self.clock.scheduled());
+        let views = self.feed.preview(TIMED_VIEWS, recipe, now, &self.corrections, &self.stop);
+        let params = recipe.step_params(now, &self.scene);
+        self.device.time_steps(&views, &params, self.outputs.last_checkpoint())
     }
 
     /// Advances to the end, or until the run is asked to stop. Calls `events` with each event.
@@ -192,144 +240,6 @@ impl Run {
             }
         }
     }
-
-    fn report_start(&mut self) {
-        let dataset = &self.session.dataset;
-        let started = RunStart {
-            device: self.session.engine.describe(),
-            step: self.done,
-            steps: self.plan.end(),
-            train_images: dataset.split.train.len(),
-            test_images: dataset.split.test.len(),
-            splats: self.monitor.splats,
-            start: self.recorded.record.start.clone(),
-            scene_extent: self.scene.extent,
-            memory: self.memory,
-            time_budget: self.deadline.as_ref().and_then(|_| self.config.time_budget.seconds()),
-            predicted_seconds: self.predicted_seconds,
-        };
-        self.events.push(Event::Started(started));
-    }
-
-    fn is_asked_to_stop(&self) -> bool {
-        self.session.stop.load(Ordering::Relaxed)
-    }
-
-    /// Waits for the device, then takes and forwards its report. Returns the step rate.
-    fn flush(&mut self) -> Result<f64, TrainError> {
-        let _span = gausset_prof::span("report");
-        let flushed = self.session.engine.flush();
-        self.forward_report(flushed)
-    }
-
-    /// Takes and forwards the report of the steps that the device has finished. Returns the step rate.
-    fn poll(&mut self) -> Result<f64, TrainError> {
-        let _span = gausset_prof::span("report");
-        let polled = self.session.engine.poll();
-        self.forward_report(polled)
-    }
-
-    fn forward_report(&mut self, report: Result<StepReport, EngineError>) -> Result<f64, TrainError> {
-        let report = report.map_err(|error| self.engine_error(error))?;
-        let outbox = &mut self.events;
-        self.monitor.add_report(self.done, &report, &mut |warning| outbox.push(Event::Warning(warning)));
-        if report.splats == 0 {
-            return Err(self.no_splats());
-        }
-        let changes = SetChanges::from_report(&report);
-        if !changes.is_none() {
-            let SetChanges { added, pruned, relocated } = changes;
-            let (step, splats) = (self.done, report.splats);
-            outbox.push(Event::Density { step, splats, added, pruned, relocated });
-        }
-        let [seconds, _] = self.stopwatch.read();
-        let it_per_s = self.rate.update(report.steps as f64, seconds);
-        if report.steps > 0 {
-            let seconds_left = self.update_forecast(&report, seconds);
-            let steps = self.plan.end();
-            let budget = self.deadline.as_ref().zip(self.config.time_budget.seconds());
-            let budget = budget.map(|(deadline, seconds)| [deadline.seconds_used(seconds), seconds]);
-            self.events.push(Event::Progress(RunProgress {
-                step: report.last_step.map_or(self.done, |step| step + 1),
-                steps,
-                loss: report.loss_sum / report.steps as f64,
-                splats: report.splats,
-                it_per_s,
-                memory: resident_bytes(),
-                budget,
-                seconds_left,
-                report,
-            }));
-        }
-        Ok(it_per_s)
-    }
-
-    /// Appends a line to `metrics.jsonl`.
-    fn report(&mut self, it_per_s: f64) -> Result<(), TrainError> {
-        let Some(loss) = self.monitor.take_mean_loss() else { return Ok(()) };
-        let [seconds, cpu_seconds] = self.stopwatch.read();
-        let (splats, visible) = (self.monitor.splats, self.monitor.visible);
-        let changes = std::mem::take(&mut self.monitor.changes);
-        let (step, memory) = (self.done, resident_bytes());
-        let line =
-            ReportLine { step, loss, splats, visible, changes, memory, it_per_s, seconds, cpu_seconds };
-        self.log.append(&*self.session.fs, &line)?;
-        Ok(())
-    }
-
-    fn outcome(&self, end: RunEnd, evaluation: Option<EvalReport>) -> RunOutcome {
-        let [seconds, cpu_seconds] = self.stopwatch.read();
-        let psnr = evaluation.as_ref().and_then(|report| report.psnr);
-        let ssim = evaluation.as_ref().and_then(|report| report.ssim);
-        let scores = evaluation.as_ref().map(|report| report.scores).unwrap_or_default();
-        let (steps, splats) = (self.done, self.monitor.splats);
-        let (kind, cut_tiles) = (RunSummary::KIND.to_owned(), self.monitor.cut_tiles);
-        let summary = RunSummary {
-            kind,
-            steps,
-            splats,
-            seconds,
-            cpu_seconds,
-            psnr,
-            ssim,
-            scores,
-            trust: Trust::default(),
-            cut_tiles,
-        };
-        RunOutcome { end, summary, evaluation, skipped: self.feed.skipped().to_vec() }
-    }
-
-    /// The error for a run without splats, or without any that can be drawn.
-    fn no_splats(&self) -> TrainError {
-        let remedy = match self.config.recipe.strategy() {
-            Strategy::Classic => {
-                "lower ⟨prune-opacity⟩, raise ⟨prune-scale⟩, or set ⟨opacity-reset-every = 0⟩"
-            }
-            Strategy::Mcmc => "lower the rates (⟨lr-means⟩, ⟨lr-scales⟩, ⟨lr-opacities⟩)",
-        };
-        TrainError::NoSplats { step: self.done, remedy, checkpoint: self.checkpoints.last_step }
-    }
-
-    /// An error of the device, with the last checkpoint.
-    fn engine_error(&self, source: EngineError) -> TrainError {
-        match source {
-            EngineError::NonFiniteLoss { .. } => {
-                TrainError::NonFiniteLoss { source, checkpoint: self.checkpoints.last_step }
-            }
-            source if source.is_device_failure() => {
-                TrainError::Device { source, checkpoint: self.checkpoints.last_step }
-            }
-            EngineError::OutOfMemory { .. } => {
-                TrainError::View { setting: self.memory.setting_for(&source), source }
-            }
-            other => other.into(),
-        }
-    }
-}
-
-/// Resident memory of this process in bytes, where the system reports it.
-fn resident_bytes() -> Option<u64> {
-    gausset_compute::machine::resident_memory(None).map(|resident| resident.now)
 }
 
 /// The configuration with which the run in `folder` resumes if `given` is on the command line. Open the dataset and the

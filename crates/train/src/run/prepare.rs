@@ -1,22 +1,28 @@
-//! Prepares a run: initial splats, corrections, scene facts, memory.
+//! Prepares a run (initial splats, loader, scene facts, the record of the run), and predicts its memory and time without
+//! training it.
 
 use std::path::Path;
 use std::sync::Arc;
+use std::sync::atomic::AtomicBool;
 
-use gausset_core::engine::DeviceInfo;
+use gausset_core::engine::{DeviceInfo, Engine, EngineError, TrainState};
 use gausset_core::{Pose, Splats};
 use gausset_io::dataset::init::{self, InitOptions};
 use gausset_io::dataset::{Dataset, DatasetKind, Loader, LoaderOptions};
 use gausset_io::splat::{self, Initial, ReadLimits};
-use gausset_io::text;
 
-use super::{Session, TrainError, data_check};
+use super::budget::Forecast;
+use super::corrections::{self, Corrections};
+use super::device::{TIMED_VIEWS, measure_step_seconds};
+use super::feed::Feed;
+use super::{TrainError, start};
 use crate::config::{RunRecord, TrainConfig, equivalent_views};
 use crate::free_space::FreeSpaceViews;
 use crate::memory::MemoryPlan;
 use crate::option_values::{Background, Colours, FreeSpace, RandomBackground};
 use crate::recipe::{ColourRows, SceneFacts};
 use crate::up;
+use crate::views::Cursor;
 
 /// Number of photographs from which a sky is learnt by default. With fewer, random backgrounds do more against splats
 /// that imitate the background (research/experiments.md).
@@ -112,7 +118,7 @@ pub(super) fn run_record(
         device_name: device.name.clone(),
         device_choice: None,
         fingerprint: dataset.fingerprint.to_string(),
-        init_file: config.data.init.as_deref().and_then(data_check::init_file_record),
+        init_file: config.data.init.as_deref().and_then(start::init_file_record),
         train_images: dataset.split.train.len() as u64,
         test_images: dataset.split.test.len() as u64,
         start: start.note.clone(),
@@ -164,28 +170,6 @@ pub(super) fn scene_facts(record: &RunRecord, colours: ColourRows) -> SceneFacts
     }
 }
 
-/// Predicts the memory of a run and returns an error if it does not fit.
-pub(super) fn memory_plan(
-    config: &TrainConfig,
-    session: &Session,
-    start_splats: u64,
-) -> Result<MemoryPlan, TrainError> {
-    let (dataset, limit) = (&*session.dataset, config.max_memory_bytes());
-    let plan = MemoryPlan::predict(&config.recipe, dataset, start_splats, limit, &*session.engine);
-    let plan = if session.has_viewer { plan.with_viewer(dataset) } else { plan };
-    if plan.fits() {
-        return Ok(plan);
-    }
-    let [needed, limit] = plan.shortage();
-    Err(TrainError::Memory {
-        setting: plan.setting(),
-        needed: text::format_bytes(needed),
-        splats: plan.splat_count,
-        limit: text::format_bytes(limit),
-        advice: plan.advice(dataset, start_splats),
-    })
-}
-
 /// The loader of the training images, limited to its part of the memory.
 pub(super) fn loader(config: &TrainConfig, dataset: &Arc<Dataset>) -> Arc<Loader> {
     let budget = MemoryPlan::image_budget(config.max_memory_bytes());
@@ -194,4 +178,69 @@ pub(super) fn loader(config: &TrainConfig, dataset: &Arc<Dataset>) -> Arc<Loader
         threads: LOADER_THREADS,
     };
     Arc::new(Loader::new(Arc::clone(dataset), options))
+}
+
+/// Prediction for a run on a device, without the dense points that it may start with.
+#[derive(Clone, Copy, Debug)]
+pub struct Prediction {
+    /// Memory, whether available or not.
+    pub memory: MemoryPlan,
+    /// Initial number of splats.
+    pub splats: u64,
+    /// Seconds for all steps, at the speed of the first few; `None` if memory does not suffice.
+    pub seconds: Option<f64>,
+}
+
+/// Predicts the memory of a run on a device, without the dense points that it may start with.
+///
+/// # Errors
+/// The initial splats cannot be created.
+pub fn predict_memory(
+    config: &TrainConfig,
+    dataset: &Arc<Dataset>,
+    engine: &dyn Engine,
+) -> Result<MemoryPlan, TrainError> {
+    let splats = initial_splats(config, dataset)?.splats.len() as u64;
+    Ok(MemoryPlan::predict(&config.recipe, dataset, splats, config.max_memory_bytes(), engine))
+}
+
+/// Predicts memory and time of a run on a device from a few steps on its first views. Writes nothing.
+///
+/// # Errors
+/// The initial splats cannot be created; the device fails.
+pub fn predict_run(
+    config: &TrainConfig,
+    dataset: &Arc<Dataset>,
+    engine: &mut dyn Engine,
+    stop: &AtomicBool,
+) -> Result<Prediction, TrainError> {
+    let recipe = &config.recipe;
+    let start = initial_splats(config, dataset)?;
+    let splats = start.splats.len() as u64;
+    let memory = MemoryPlan::predict(recipe, dataset, splats, config.max_memory_bytes(), engine);
+    let without_time = Prediction { memory, splats, seconds: None };
+    if !memory.fits() {
+        return Ok(without_time);
+    }
+    let loader = loader(config, dataset);
+    let sky = learns_sky(config.background, &loader);
+    let budget = MemoryPlan::opening_budget(memory.limit);
+    let (colours, gains) = corrections::initial_colours(recipe, &loader, budget, None)?;
+    let corrections = Corrections::new(recipe, colours, dataset, sky);
+    let record = run_record(config, dataset, &engine.describe(), &start, colours, None, sky);
+    let scene = scene_facts(&record, corrections.colour_rows());
+    let state = TrainState::new(start.splats, corrections.initial_groups(&gains));
+    let mut feed = Feed::new(loader, recipe.seed, Cursor::default(), 0);
+    engine.limit_memory(memory.device_bytes());
+    engine.load(state)?;
+
+    let views = feed.preview(TIMED_VIEWS, recipe, 0, &corrections, stop);
+    let seconds = match measure_step_seconds(engine, &views, &recipe.step_params(0, &scene)) {
+        Err(EngineError::OutOfMemory { .. }) => None,
+        seconds => seconds?,
+    };
+    engine.load(TrainState::default())?;
+    let forecast = Forecast::new(dataset);
+    let steps = forecast.remaining_cost(recipe, 0, splats) / forecast.step_cost(recipe, 0, splats);
+    Ok(Prediction { seconds: seconds.map(|seconds| steps * seconds), ..without_time })
 }

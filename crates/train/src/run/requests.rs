@@ -1,10 +1,18 @@
-//! Requests to a run while it trains: plain data, sent from any thread.
+//! Requests to a run while it trains: plain data, sent from any thread, answered between two units of work.
 
 use std::collections::VecDeque;
+use std::sync::atomic::Ordering;
 use std::sync::{Arc, Condvar, Mutex, MutexGuard, PoisonError};
 use std::time::Duration;
 
+use gausset_core::engine::Outputs;
 use gausset_core::{Camera, Pose};
+
+use super::advance::RunPhase;
+use super::device::Wait;
+use super::{Run, TrainError};
+use crate::events::Event;
+use crate::warning::RunWarning;
 
 /// Maximum number of queued requests.
 pub const MAX_REQUESTS: usize = 64;
@@ -73,5 +81,63 @@ impl RequestQueue {
     fn lock(&self) -> MutexGuard<'_, VecDeque<Request>> {
         // No operation under the lock can leave the list half changed.
         self.0.0.lock().unwrap_or_else(PoisonError::into_inner)
+    }
+}
+
+impl Run {
+    /// Answers a request. The time it takes does not count as training.
+    pub(super) fn handle_request(&mut self, request: Request) -> Result<(), TrainError> {
+        // After the last step the state is saved anyway.
+        let is_over = !matches!(self.phase, RunPhase::Training(_));
+        match request {
+            Request::Pause if !is_over && !self.is_paused => {
+                self.take_report(Wait::AllSteps)?;
+                self.is_paused = true;
+                self.clock.pause();
+                self.outputs.emit(Event::Paused { step: self.clock.done() });
+            }
+            Request::Resume if self.is_paused => {
+                self.is_paused = false;
+                self.clock.resume();
+                self.outputs.emit(Event::Resumed { step: self.clock.done() });
+            }
+            Request::Stop => self.stop.store(true, Ordering::Relaxed),
+            Request::Save if !is_over => {
+                let state = self.save()?;
+                let saved = self.checkpoint(&state);
+                self.warn_on_failure(saved)?;
+            }
+            Request::Export if !is_over => {
+                let state = self.save()?;
+                let exported = self.export(state);
+                self.warn_on_failure(exported)?;
+            }
+            Request::Render(wanted) => self.render_requested(&wanted),
+            Request::Pause | Request::Resume | Request::Save | Request::Export => {}
+        }
+        Ok(())
+    }
+
+    /// Turns a failed write that was requested during training into a warning: it must not end the run.
+    fn warn_on_failure(&mut self, done: Result<(), TrainError>) -> Result<(), TrainError> {
+        match done {
+            Err(error @ (TrainError::Write(_) | TrainError::Folder(_))) => {
+                let line = format!("{error}; training continues");
+                self.outputs.warn(RunWarning::Note(line));
+                Ok(())
+            }
+            done => done,
+        }
+    }
+
+    /// Renders a requested view. A failure does not end the run: if the device has failed, the next step reports it.
+    fn render_requested(&mut self, wanted: &RenderRequest) {
+        let (id, step) = (wanted.id, self.clock.done());
+        let options = self.display_options();
+        let rendered = self.device.engine().render(&wanted.camera, &wanted.pose, &options, Outputs::All);
+        self.outputs.emit(match rendered {
+            Ok(picture) => Event::Picture { id, step, picture: Arc::new(picture) },
+            Err(error) => Event::NoPicture { id, step, reason: error.to_string() },
+        });
     }
 }

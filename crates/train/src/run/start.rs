@@ -1,34 +1,39 @@
-//! How a run starts, or resumes from a checkpoint.
+//! How a run starts, or resumes from a checkpoint of a run with the same data.
 
 use std::path::Path;
 use std::sync::Arc;
+use std::sync::atomic::AtomicBool;
 
 use gausset_core::engine::TrainState;
-use gausset_io::atomic::Overwrite;
-use gausset_io::dataset::Loader;
-use gausset_io::metrics_log::MetricsLog;
-use gausset_io::run_folder::{RunFolder, config_path, metrics_path};
+use gausset_io::atomic::{FileSystem, Overwrite};
+use gausset_io::dataset::{Dataset, Loader, Sample};
+use gausset_io::input;
+use gausset_io::run_folder::{RunFolder, config_path, data_list_path};
 
 use super::advance::{DueWork, RunPhase};
-use super::clock::{CheckpointClock, Rate, Stopwatch};
+use super::budget::Forecast;
+use super::clock::Clock;
 use super::corrections::{self, Corrections};
 use super::dense::{self, DenseStart};
-use super::downsampled::DownsampledCache;
-use super::event_queue::EventQueue;
-use super::forecast::Forecast;
-use super::header::{self, CheckpointHeader};
-use super::monitor::ReportMonitor;
+use super::device::{Device, ReportMonitor};
+use super::feed::Feed;
+use super::outputs::{CheckpointHeader, RunOutputs};
 use super::requests::RequestQueue;
-use super::view_feed::ViewFeed;
-use super::{Run, Session, TrainError, check_dataset, check_init, prepare};
+use super::{Run, Session, TrainError, prepare};
 use crate::config::{RecordedRun, RunRecord, TrainConfig};
 use crate::events::Event;
 use crate::memory::MemoryPlan;
 use crate::warning::RunWarning;
 
+/// Maximum size of a data list: 200,000 images with names of 250 bytes.
+const MAX_LIST_BYTES: u64 = 64 << 20;
+
 /// What a run starts or resumes with.
 struct RunSetup {
-    memory: MemoryPlan,
+    dataset: Arc<Dataset>,
+    fs: Arc<dyn FileSystem>,
+    stop: Arc<AtomicBool>,
+    device: Device,
     loader: Arc<Loader>,
     corrections: Corrections,
     state: TrainState,
@@ -49,40 +54,42 @@ impl Run {
         session: Session,
         events: &mut dyn FnMut(Event),
     ) -> Result<Self, TrainError> {
-        let dataset = Arc::clone(&session.dataset);
+        let Session { dataset, engine, device_choice, fs, stop, has_viewer } = session;
         let config = make_absolute(config);
         // All checks that can fail come before anything is written or removed.
         let mut start = prepare::initial_splats(&config, &dataset)?;
-        let memory = prepare::memory_plan(&config, &session, start.splats.len() as u64)?;
+        let device = Device::new(engine, has_viewer, &config, &dataset, start.splats.len() as u64)?;
         let loader = prepare::loader(&config, &dataset);
-        let budget = MemoryPlan::opening_budget(memory.limit);
+        let budget = MemoryPlan::opening_budget(device.memory().limit);
         let sky = prepare::learns_sky(config.background, &loader);
         let (colours, gains) = corrections::initial_colours(&config.recipe, &loader, budget, None)?;
         let corrections = Corrections::new(&config.recipe, colours, &dataset, sky);
-        let parts = (&*loader, &memory, &corrections, &gains);
-        let dense = DenseStart::new(&config, parts, &session.stop);
-        let side = dense.map_side(&start)?;
-        let depths = match side {
-            None => None,
-            Some(side) => {
-                RunFolder::check(&*session.fs, folder, overwrite)?;
-                Some(dense.add_to(&mut start, side, events)?)
+        let (side, depths) = {
+            let (config, memory, corrections) = (&config, device.memory(), &corrections);
+            let dense =
+                DenseStart { config, loader: &loader, memory, corrections, gains: &gains, stop: &stop };
+            match dense.map_side(&start)? {
+                None => (None, None),
+                Some(side) => {
+                    RunFolder::check(&*fs, folder, overwrite)?;
+                    (Some(side), Some(dense.add_to(&mut start, side, events)?))
+                }
             }
         };
         let record = RunRecord {
-            device_choice: session.device_choice.clone(),
-            ..prepare::run_record(&config, &dataset, &session.engine.describe(), &start, colours, side, sky)
+            device_choice,
+            ..prepare::run_record(&config, &dataset, &device.describe(), &start, colours, side, sky)
         };
         let recorded = RecordedRun { config: config.clone(), record };
-        let folder = RunFolder::create(&*session.fs, folder, overwrite)?;
-        folder.write_config(&*session.fs, &recorded.to_toml())?;
-        folder.write_data_list(&*session.fs, &dataset.data_list())?;
+        let folder = RunFolder::create(&*fs, folder, overwrite)?;
+        folder.write_config(&*fs, &recorded.to_toml())?;
+        folder.write_data_list(&*fs, &dataset.data_list())?;
         if let Some(depths) = depths.filter(|_| config.outputs.keep_depth) {
-            dense::write_depth_maps(&*session.fs, &folder, &dataset, &depths)?;
+            dense::write_depth_maps(&*fs, &folder, &dataset, &depths)?;
         }
         let state = TrainState::new(start.splats, corrections.initial_groups(&gains));
-        let begin = RunSetup { memory, loader, corrections, state, header: None };
-        Self::assemble(config, recorded, folder, session, begin)
+        let setup = RunSetup { dataset, fs, stop, device, loader, corrections, state, header: None };
+        Self::assemble(config, recorded.record, folder, setup)
     }
 
     /// Prepares the run in `folder` to resume from its newest checkpoint, or from step 0 if there is none. `config`
@@ -97,21 +104,21 @@ impl Run {
         session: Session,
         events: &mut dyn FnMut(Event),
     ) -> Result<Self, TrainError> {
-        let folder = RunFolder::open(&*session.fs, folder)?;
+        let Session { dataset, engine, fs, stop, has_viewer, .. } = session;
+        let folder = RunFolder::open(&*fs, folder)?;
         let config_file = config_path(folder.root());
         let recorded = RecordedRun::read(&config_file)?;
         let config = recorded.resumed_with(&make_absolute(config).to_options(), &config_file)?;
-        let dataset = Arc::clone(&session.dataset);
         check_dataset(folder.root(), &recorded, &dataset)?;
         check_init(&recorded)?;
-        let search = folder.newest_checkpoint(&*session.fs)?;
+        let search = folder.newest_checkpoint(&*fs)?;
         for line in search.lines() {
             events(Event::Warning(RunWarning::DamagedCheckpoint(line)));
         }
         let is_changed = config != recorded.config;
         let recorded = RecordedRun { config: config.clone(), ..recorded };
         if is_changed {
-            folder.write_config(&*session.fs, &recorded.to_toml())?;
+            folder.write_config(&*fs, &recorded.to_toml())?;
         }
         let loader = prepare::loader(&config, &dataset);
         let corrections =
@@ -120,20 +127,22 @@ impl Run {
             let warning = RunWarning::NoCheckpoint { folder: folder.root().to_owned() };
             events(Event::Warning(warning));
             let mut start = prepare::initial_splats(&config, &dataset)?;
-            let memory = prepare::memory_plan(&config, &session, start.splats.len() as u64)?;
-            let (budget, decided) = (MemoryPlan::opening_budget(memory.limit), Some(recorded.record.colours));
+            let device = Device::new(engine, has_viewer, &config, &dataset, start.splats.len() as u64)?;
+            let budget = MemoryPlan::opening_budget(device.memory().limit);
+            let decided = Some(recorded.record.colours);
             let (_, gains) = corrections::initial_colours(&config.recipe, &loader, budget, decided)?;
             if let Some(side) = recorded.record.stereo_side {
-                let parts = (&*loader, &memory, &corrections, &gains);
-                let dense = DenseStart::new(&config, parts, &session.stop);
+                let (config, memory, corrections) = (&config, device.memory(), &corrections);
+                let dense =
+                    DenseStart { config, loader: &loader, memory, corrections, gains: &gains, stop: &stop };
                 let depths = dense.add_to(&mut start, side, events)?;
                 if config.outputs.keep_depth {
-                    dense::write_depth_maps(&*session.fs, &folder, &dataset, &depths)?;
+                    dense::write_depth_maps(&*fs, &folder, &dataset, &depths)?;
                 }
             }
             let state = TrainState::new(start.splats, corrections.initial_groups(&gains));
-            let begin = RunSetup { memory, loader, corrections, state, header: None };
-            return Self::assemble(config, recorded, folder, session, begin);
+            let setup = RunSetup { dataset, fs, stop, device, loader, corrections, state, header: None };
+            return Self::assemble(config, recorded.record, folder, setup);
         };
         let header = CheckpointHeader::read(
             &found.path,
@@ -142,80 +151,57 @@ impl Run {
             &config,
             &recorded.record.fingerprint,
         )?;
-        header::check_state(&found.path, &found.state, &config.recipe, &corrections)?;
-        let memory = prepare::memory_plan(&config, &session, found.state.splats.len() as u64)?;
-        let begin = RunSetup { memory, loader, corrections, state: found.state, header: Some(header) };
-        Self::assemble(config, recorded, folder, session, begin)
+        corrections.check_state(&found.path, &found.state, config.recipe.sh_degree)?;
+        let (state, header) = (found.state, Some(header));
+        let device = Device::new(engine, has_viewer, &config, &dataset, state.splats.len() as u64)?;
+        let setup = RunSetup { dataset, fs, stop, device, loader, corrections, state, header };
+        Self::assemble(config, recorded.record, folder, setup)
     }
 
     /// Assembles a run and loads its state onto the device.
     fn assemble(
         config: TrainConfig,
-        recorded: RecordedRun,
+        record: RunRecord,
         folder: RunFolder,
-        mut session: Session,
-        begin: RunSetup,
+        setup: RunSetup,
     ) -> Result<Self, TrainError> {
-        let RunSetup { memory, loader, corrections, state, header } = begin;
-        let mut outbox = EventQueue::default();
-        if let Some(note) = folder.lock_note() {
-            outbox.push(Event::Warning(RunWarning::Note(note.to_owned())));
-        }
+        let RunSetup { dataset, fs, stop, mut device, loader, corrections, state, header } = setup;
         let last = header.as_ref().map(|header| header.step);
-        let log = MetricsLog::open(&*session.fs, &metrics_path(folder.root()), last)?;
-        let seed = config.recipe.seed;
-        let cursor = header.as_ref().map(|h| h.cursor).unwrap_or_default();
-        let scene = prepare::scene_facts(&recorded.record, corrections.colour_rows());
-        let mut feed = ViewFeed::new(Arc::clone(&loader), seed, cursor, corrections);
-        let mut watch = ReportMonitor::new(state.splats.len() as u64);
-        let [mut seconds, mut cpu_seconds] = [0.0; 2];
-        let (mut done, mut last_checkpoint) = (0, None);
-        let mut plan = config.plan.clone();
+        let scene = prepare::scene_facts(&record, corrections.colour_rows());
+        let outputs = RunOutputs::open(fs, folder, record, &config.outputs, last)?;
+        let cursor = header.as_ref().map(|header| header.cursor).unwrap_or_default();
+        let cache_bytes = MemoryPlan::downsampled_budget(device.memory().limit);
+        let mut feed = Feed::new(loader, config.recipe.seed, cursor, cache_bytes);
+        let mut monitor = ReportMonitor::new(state.splats.len() as u64);
+        let (mut done, mut plan, mut seconds) = (0, config.plan.clone(), [0.0; 2]);
         if let Some(header) = header {
+            done = header.step;
             plan = header.plan.unwrap_or(plan);
-            (seconds, cpu_seconds) = (header.seconds, header.cpu_seconds);
-            (done, last_checkpoint) = (header.step, Some(header.step));
-            watch.loss_sum = header.loss_sum;
-            watch.loss_steps = header.loss_steps;
-            watch.changes = header.changes;
-            watch.skipped_updates = header.skipped_updates;
-            (watch.cut_tiles, watch.cut_steps) = (header.cut_tiles, header.cut_steps);
+            seconds = [header.seconds, header.cpu_seconds];
+            monitor.loss_sum = header.loss_sum;
+            monitor.loss_steps = header.loss_steps;
+            monitor.changes = header.changes;
+            monitor.skipped_updates = header.skipped_updates;
+            (monitor.cut_tiles, monitor.cut_steps) = (header.cut_tiles, header.cut_steps);
             feed = feed.with_skipped(header.skipped, header.unreadable);
         }
-        let free_space = prepare::free_space_views(&config, &session.dataset)?;
-        session.engine.limit_memory(memory.device_bytes());
-        session.engine.load(state)?;
-        let dataset = &session.dataset;
-        let size = |&index: &usize| [dataset.images[index].camera.width, dataset.images[index].camera.height];
-        let forecast = Forecast::new(dataset.split.train.iter().map(size));
+        let free_space = prepare::free_space_views(&config, &dataset)?;
+        device.load(state, monitor)?;
         Ok(Self {
-            scene,
-            checkpoints: CheckpointClock::start(&config.outputs, last_checkpoint),
-            stopwatch: Stopwatch::start(seconds, cpu_seconds),
-            rate: Rate::starting_at(seconds),
-            forecast,
-            cost_rate: Rate::starting_at(seconds),
-            predicted_seconds: None,
-            plan,
-            deadline: None,
+            clock: Clock::start(done, plan, seconds, Forecast::new(&dataset)),
             config,
-            recorded,
-            folder,
-            session,
-            loader,
+            scene,
+            dataset,
+            stop,
             feed,
-            downsampled: DownsampledCache::new(MemoryPlan::downsampled_budget(memory.limit)),
-            log,
-            memory,
-            done,
-            monitor: watch,
+            device,
+            outputs,
+            corrections,
             free_space,
-            exported_splats: None,
             phase: RunPhase::Training(DueWork::default()),
             requests: RequestQueue::default(),
             is_started: false,
             is_paused: false,
-            events: outbox,
         })
     }
 }
@@ -223,4 +209,44 @@ impl Run {
 /// The configuration with absolute paths; unchanged if the working directory no longer exists.
 fn make_absolute(config: TrainConfig) -> TrainConfig {
     config.clone().with_absolute_paths().unwrap_or(config)
+}
+
+/// Checks that a dataset, opened with the options of the run in `folder`, is the one of that run.
+///
+/// # Errors
+/// The dataset differs; the error names the first image that differs if the run has recorded the list of its data.
+pub fn check_dataset(folder: &Path, recorded: &RecordedRun, dataset: &Dataset) -> Result<(), TrainError> {
+    let expected = &recorded.record.fingerprint;
+    if dataset.fingerprint.to_string() != *expected {
+        let list = input::read_to_string(&data_list_path(folder), MAX_LIST_BYTES).unwrap_or_default();
+        return Err(TrainError::DatasetChanged {
+            path: dataset.root.clone(),
+            what: dataset.difference_from(&list),
+            expected: expected.clone(),
+            found: dataset.fingerprint.to_string(),
+        });
+    }
+    Ok(())
+}
+
+/// Checks that the `--init` file, if there is one and it still exists, is the one of the run.
+///
+/// # Errors
+/// The file differs.
+pub fn check_init(recorded: &RecordedRun) -> Result<(), TrainError> {
+    let (Some(path), Some(expected)) = (&recorded.config.data.init, &recorded.record.init_file) else {
+        return Ok(());
+    };
+    // A missing file is needed at step 0 only, where reading it reports the error.
+    match init_file_record(path) {
+        Some(found) if found != *expected => {
+            Err(TrainError::InitChanged { path: path.clone(), expected: expected.clone(), found })
+        }
+        _ => Ok(()),
+    }
+}
+
+/// What a run records about its `--init` file.
+pub(super) fn init_file_record(path: &Path) -> Option<String> {
+    Sample::from_file(path).ok().map(|(bytes, sample)| format!("{bytes}-{sample}"))
 }

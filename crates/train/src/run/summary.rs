@@ -8,7 +8,7 @@ use gausset_io::run_folder::{RunFolderError, config_path, eval_folder, metrics_p
 use serde::{Deserialize, Serialize};
 
 use super::TrainError;
-use super::monitor::SetChanges;
+use super::device::SetChanges;
 use crate::config::RecordedRun;
 use crate::eval::{EvalReport, REPORT};
 use crate::events::{RunEnd, RunOutcome, RunSummary};
