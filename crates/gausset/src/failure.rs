@@ -31,6 +31,7 @@ use serde::Serialize;
 /// ```
 #[derive(Clone, Debug, PartialEq, Eq, Serialize, thiserror::Error)]
 #[error("{message}")]
+#[non_exhaustive]
 pub struct Failure {
     /// Stable code for scripts, listed in `docs/reference/errors.md`.
     pub code: &'static str,

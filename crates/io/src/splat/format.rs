@@ -11,6 +11,7 @@ use super::{
 
 /// A file format for splats.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
+#[non_exhaustive]
 pub enum Format {
     /// PLY of PlayCanvas: 16 bytes per splat and one per SH coefficient.
     CompressedPly,
