@@ -40,6 +40,7 @@ pub struct CleanOptions {
 
 /// Result of [`clean_run()`]; its JSON form is a stable contract.
 #[derive(Debug, Serialize)]
+#[non_exhaustive]
 pub struct CleanResult {
     /// Splats before cleaning.
     pub splats: usize,

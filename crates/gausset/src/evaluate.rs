@@ -92,6 +92,7 @@ impl EvaluateOptions {
 
 /// Result of [`evaluate()`].
 #[derive(Debug)]
+#[non_exhaustive]
 pub struct EvaluateResult {
     /// Scores of all views, and their means.
     pub report: EvalReport,

@@ -38,6 +38,7 @@ use serde::Serialize;
 /// ```
 #[derive(Clone, Debug, Serialize, thiserror::Error)]
 #[error("{message}")]
+#[non_exhaustive]
 pub struct Failure {
     /// Stable code for scripts, listed in `docs/reference/errors.md`.
     pub code: &'static str,

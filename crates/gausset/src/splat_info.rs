@@ -15,6 +15,7 @@ pub const TRANSPARENT: f64 = 0.005;
 
 /// Statistics of a splat file; the JSON form is a stable contract.
 #[derive(Clone, Debug, Serialize)]
+#[non_exhaustive]
 pub struct SplatInfo {
     /// Number of splats.
     pub count: usize,

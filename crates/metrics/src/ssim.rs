@@ -36,6 +36,7 @@ const UNIFORM_RADIUS: usize = 3;
 /// assert_eq!(SsimDefinition::default().to_string(), "gaussian11-zero");
 /// ```
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
+#[non_exhaustive]
 pub enum SsimDefinition {
     /// Gaussian window, zero-padded: the definition of training.
     #[default]

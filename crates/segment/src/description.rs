@@ -44,6 +44,7 @@ pub enum ChannelOrder {
 /// Kind of outputs of a model.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Deserialize)]
 #[serde(rename_all = "kebab-case")]
+#[non_exhaustive]
 pub enum OutputKind {
     /// A class, or a value per class, for each pixel: `masks` [1, C, h, w] or [1, h, w].
     Semantic,

@@ -42,6 +42,7 @@ pub enum Cutoff {
 
 /// Statistics of an accelerated evaluation.
 #[derive(Clone, Copy, Debug, Default, PartialEq)]
+#[non_exhaustive]
 pub struct CutoffReport {
     /// Point-Gaussian pairs that were computed (including the padding of the last leaf).
     pub pairs: u64,

@@ -5,6 +5,7 @@ use crate::fit::error::FitError;
 
 /// Optimiser of the parameters.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
+#[non_exhaustive]
 pub enum FitSolver {
     /// Levenberg-Marquardt for few Gaussians, otherwise Adam.
     #[default]

@@ -97,6 +97,7 @@ pub struct FitProgress {
 
 /// The result of a fit.
 #[derive(Clone, Debug)]
+#[non_exhaustive]
 pub struct FitResult {
     /// The field, user coordinates: `value = offset + scale f(x)`.
     pub field: GaussianField<f64>,

@@ -35,6 +35,7 @@ pub struct DetectionRecord {
 
 /// Result of the mask job or a dry run.
 #[derive(Clone, Debug, Serialize)]
+#[non_exhaustive]
 pub struct MaskResult {
     schema: u32,
     kind: &'static str,

@@ -49,6 +49,7 @@ pub struct PoseResults {
 
 /// Result of a calibration or dry run; the JSON form is a stable contract.
 #[derive(Clone, Debug, Serialize)]
+#[non_exhaustive]
 pub struct CalibrationReport {
     schema: u32,
     kind: &'static str,

@@ -120,6 +120,7 @@ pub struct ExportOptions {
 
 /// Result of an export; the JSON form is a stable contract.
 #[derive(Clone, Debug, PartialEq, Serialize)]
+#[non_exhaustive]
 pub struct ExportResult {
     /// Version of this layout.
     pub schema: u32,

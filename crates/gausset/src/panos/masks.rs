@@ -77,6 +77,7 @@ pub struct MasksOptions {
 
 /// Result of [`masks()`] or a dry run; the JSON form is a stable contract.
 #[derive(Clone, Debug, Serialize)]
+#[non_exhaustive]
 pub struct MasksResult {
     schema: u32,
     kind: &'static str,

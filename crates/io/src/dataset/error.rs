@@ -13,7 +13,6 @@ use crate::text::short_numbers;
 
 /// Why a dataset cannot be used.
 #[derive(Clone, Debug, PartialEq, thiserror::Error)]
-#[non_exhaustive]
 pub enum DatasetError {
     /// The path has neither a COLMAP model nor a `transforms.json`.
     #[error(
@@ -161,7 +160,6 @@ fn first_suffix(skipped: Option<&SkippedImage>) -> String {
 
 /// Problem at a position of a model or JSON file.
 #[derive(Clone, Debug, PartialEq, thiserror::Error)]
-#[non_exhaustive]
 pub enum DatasetProblem {
     /// The file ends inside a record.
     #[error("the file ends too early (expected {needed} more bytes, found {left}); copy it again")]

@@ -110,6 +110,7 @@ impl Default for OpenOptions {
 
 /// Format of a dataset.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
+#[non_exhaustive]
 pub enum DatasetKind {
     /// A COLMAP model, binary or text.
     Colmap,

@@ -27,7 +27,6 @@ pub struct SkippedImage {
 
 /// Why an image was skipped.
 #[derive(Clone, Debug, PartialEq, thiserror::Error)]
-#[non_exhaustive]
 pub enum SkipReason {
     /// The image is listed, but the file does not exist.
     #[error("picture: no such file")]

@@ -47,7 +47,6 @@ impl ImageError {
 
 /// Problem of an image.
 #[derive(Clone, Debug, PartialEq, thiserror::Error)]
-#[non_exhaustive]
 pub enum ImageProblem {
     /// The file cannot be read: a system error, not a regular file, or too large.
     #[error("picture: {0}")]

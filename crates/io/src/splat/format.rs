@@ -3,6 +3,7 @@
 
 /// A file format for splats.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
+#[non_exhaustive]
 pub enum Format {
     /// PLY of PlayCanvas: 16 bytes per splat and one per SH coefficient.
     CompressedPly,

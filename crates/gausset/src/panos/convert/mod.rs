@@ -100,6 +100,7 @@ impl PanoConvertOptions {
 
 /// Result of a conversion or dry run; the JSON form is a stable contract.
 #[derive(Clone, Debug, Serialize)]
+#[non_exhaustive]
 pub struct PanoConvertResult {
     schema: u32,
     kind: &'static str,
