@@ -86,7 +86,7 @@ impl PreviewArgs {
     fn wants_page(&self) -> Result<bool, Failure> {
         let is_listening = self.listen.is_given();
         if is_listening && self.output.is_some() {
-            return Err(Failure::usage("--listen: cannot be used together with --output"));
+            return Err(Failure::usage("--output: cannot be used together with --listen"));
         }
         Ok(self.page || self.port.is_some() || self.no_open || self.json || is_listening)
     }
