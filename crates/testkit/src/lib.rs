@@ -26,6 +26,7 @@ pub mod image;
 pub mod onnx;
 pub mod pass_rule;
 pub mod paths;
+pub mod programs;
 pub mod raster_case;
 pub mod scene;
 pub mod skip;

@@ -2,6 +2,7 @@
 
 use std::path::Path;
 use std::process::{Command, Stdio};
+use std::sync::OnceLock;
 
 use gausset_compute::Pool;
 use gausset_core::RgbImage8;
@@ -35,8 +36,9 @@ fn frame(k: usize) -> RgbImage8 {
 /// A folder with a video of panoramas, `tour.mp4`; `None` if ffmpeg is not installed.
 fn with_tour(test: &str) -> Option<TestFolder> {
     let workshop = TestFolder::empty();
-    let frames: Vec<RgbImage8> = (0..FRAMES).map(frame).collect();
-    write_video(test, &workshop.path("tour.mp4"), WIDTH as usize, &frames).then_some(workshop)
+    static FRAMES_OF_ALL: OnceLock<Vec<RgbImage8>> = OnceLock::new();
+    let frames = FRAMES_OF_ALL.get_or_init(|| (0..FRAMES).map(frame).collect());
+    write_video(test, &workshop.path("tour.mp4"), WIDTH as usize, frames).then_some(workshop)
 }
 
 fn ffmpeg(workshop: &TestFolder, arguments: &str) {

@@ -146,17 +146,6 @@ fn a_config_file_is_read_and_the_command_line_wins() {
 }
 
 #[test]
-fn a_missing_picture_is_listed_and_the_exit_code_is_1() {
-    let workshop = TestFolder::with_data();
-    std::fs::remove_file(workshop.path("data/images/view_003.png")).expect("remove");
-    let finished = workshop.run(&["train", "data", "-o", "run", "--steps", "10", "--json"]);
-    assert_eq!(finished.code, 1, "{finished:?}");
-    assert!(finished.stderr.contains("view_003.png"), "{finished:?}");
-    assert_eq!(finished.json()["steps"], 10);
-    assert_eq!(workshop.run(&["info", "data", "--json"]).json()["skipped"], 1);
-}
-
-#[test]
 fn without_held_out_pictures_the_psnr_is_null() {
     let workshop = TestFolder::with_data();
     let run =
@@ -196,7 +185,7 @@ fn the_benchmarks_report_what_scripts_expect() {
 #[test]
 fn a_demo_that_is_interrupted_goes_on_and_never_leaves_half_a_scene() {
     let workshop = TestFolder::empty();
-    let demo = ["demo", "--size", "small", "-o", "d", "--seed", "5", "--steps", "400", "--json"];
+    let demo = ["demo", "--size", "small", "-o", "d", "--seed", "5", "--steps", "150", "--json"];
     let mut child = workshop.start(&demo);
     wait_until("some pictures are made", || workshop.path("d/.tmp-data/images/view_002.png").is_file());
     child.kill().expect("kill");
@@ -215,7 +204,7 @@ fn a_demo_that_is_interrupted_goes_on_and_never_leaves_half_a_scene() {
     assert!(other.code == 2 && other.stderr.contains("contains a demo already"), "{other:?}");
     let finished = workshop.succeed(&demo);
     assert!(finished.stderr.contains("resuming the run in d/run"), "{finished:?}");
-    assert_eq!(finished.json()["steps"], 400);
+    assert_eq!(finished.json()["steps"], 150);
     // Images not created by Gausset are not replaced, even with --force.
     std::fs::remove_file(workshop.path("d/data/.gausset")).expect("remove");
     let forced = workshop.run(&[&demo[..], &["--force"]].concat());

@@ -420,10 +420,13 @@ fn damage_in(world: FileSet) -> Vec<String> {
     let workshop = TestFolder::empty();
     write_inputs(&workshop);
     let mut damage = Vec::new();
-    for case in CASES {
+    // Only commands that take this very folder see its lock file.
+    let sees_lock = |case: &[&str]| world != FileSet::Locked || case.contains(&"HERE");
+    for (number, case) in CASES.iter().enumerate().filter(|(_, case)| sees_lock(case)) {
         world.make(&workshop);
         let before = [snapshot(&workshop.path("here")), snapshot(&workshop.path("outside"))];
-        for is_absolute in [false, false, true, true] {
+        // The second call finds the results of the first, and spells their names differently.
+        for is_absolute in [number % 2 == 1, number % 2 == 0] {
             let place =
                 |name: &str| if is_absolute { workshop.path(name) } else { Path::new("..").join(name) };
             let here = if is_absolute { workshop.path("here") } else { PathBuf::from(".") };

@@ -13,7 +13,11 @@ fn info(workshop: &TestFolder, path: &str) -> Value {
 #[test]
 fn info_knows_what_the_program_makes_and_reads_and_the_command_for_it() {
     let workshop = TestFolder::with_data();
-    workshop.succeed(&["demo", "--size", "small", "--steps", "12", "-o", "my demo", "-q"]);
+    // As `demo` leaves its folders, with a smaller scene.
+    std::fs::create_dir(workshop.path("my demo")).expect("a folder");
+    std::fs::rename(workshop.path("data"), workshop.path("my demo/data")).expect("the scene");
+    std::fs::write(workshop.path("my demo/data/demo.json"), "{}").expect("the note");
+    workshop.succeed(&["train", "my demo/data", "-o", "my demo/run", "--steps", "12", "-q"]);
     let step = checkpoints(&workshop.path("my demo/run"))[0];
     std::fs::create_dir(workshop.path("walk")).expect("a folder");
     write_walk(&workshop.path("walk"), 2);
@@ -21,8 +25,8 @@ fn info_knows_what_the_program_makes_and_reads_and_the_command_for_it() {
         std::fs::copy(workshop.path(from), workshop.path(to)).expect("a copy");
     };
     std::fs::create_dir(workshop.path("photos")).expect("a folder");
-    copy("data/images/view_000.png", "photos/a.png");
-    copy("data/images/view_001.png", "photos/b.png");
+    copy("my demo/data/images/view_000.png", "photos/a.png");
+    copy("my demo/data/images/view_001.png", "photos/b.png");
     std::fs::write(workshop.path("lonely.mp4"), "not really").expect("a file");
     let npy =
         b"\x93NUMPY\x01\x00\x46\x00{'descr': '<f4', 'fortran_order': False, 'shape': (2, 2, 2), }        \n";
@@ -118,6 +122,7 @@ fn missing_pictures_are_counted_and_whoever_allows_them_gets_exit_code_0() {
     let train = ["train", "data", "-o", "run", "--steps", "10", "--json"];
     let strict = workshop.run(&train);
     assert_eq!((strict.code, strict.json()["left_out"].as_u64()), (1, Some(1)), "{strict:?}");
+    assert!(strict.stderr.contains("view_005.png") && strict.json()["steps"] == 10, "{strict:?}");
     let lenient = workshop.succeed(&[&train[..], &["--force", "--allow-missing"]].concat());
     assert_eq!(lenient.json()["left_out"], 1);
     let config = String::from_utf8(workshop.read("run/config.toml")).expect("text");

@@ -8,9 +8,6 @@ mod cube_videos;
 mod demo;
 mod devtools;
 mod doctor;
-mod equalise;
-#[cfg(unix)]
-mod exports;
 mod field;
 mod foreign_files;
 mod formats;
@@ -20,16 +17,11 @@ mod hints;
 mod info_and_exit_codes;
 mod inputs;
 mod kills;
-mod known_poses;
 mod limits;
 #[cfg(feature = "masks")]
 mod mask_engine;
-#[cfg(feature = "masks")]
-mod masks;
 #[cfg(target_os = "linux")]
 mod memory;
-#[cfg(unix)]
-mod metric_scale;
 mod mistakes;
 mod option_effects;
 mod orientation;
@@ -48,6 +40,5 @@ mod sphere;
 mod support;
 #[cfg(unix)]
 mod terminal_escapes;
-mod two_lenses;
 mod viewer;
 mod viewer_browser;

@@ -1,4 +1,5 @@
-//! The inference engine of masks: selection, search path of its library, and memory limits.
+//! `gausset mask`: its inference engine, search path of its library, memory limits, and what it tells. The masks
+//! themselves: `crates/gausset/tests`.
 
 use gausset_testkit::onnx::TestNetwork;
 use gausset_testkit::skip_for_tool;
@@ -90,6 +91,16 @@ fn both_engines_make_the_same_masks_and_are_written_down() {
     assert_eq!(resumed(&mask("onnxruntime", "theirs", &[])), Some(1));
     assert_eq!(mask("rten", "theirs", &[]).status.code(), Some(2));
     assert_eq!(resumed(&mask("rten", "theirs", &["--force"])), Some(0));
+}
+
+#[test]
+fn people_are_told_what_was_filtered_and_where_the_time_went() {
+    let workshop = workshop();
+    let mask = ["mask", "walk", "-o", "out", "--model", "red.onnx", "--temporal", "1"];
+    let table = workshop.succeed(&mask).stdout;
+    for row in ["temporal filter: ", "limited by: ", "inference", "work over", "encode", "beside: sync"] {
+        assert!(table.contains(row), "{row}: {table}");
+    }
 }
 
 #[test]

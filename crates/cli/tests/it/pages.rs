@@ -6,7 +6,6 @@ use serde_json::{Value, json};
 
 use crate::devtools::{Browser, chromium};
 use crate::support::TestFolder;
-use crate::viewer::trained;
 
 fn browser(test: &str) -> Option<Browser> {
     let Some(program) = chromium() else {
@@ -185,7 +184,7 @@ fn a_page_from_disk_draws_what_render_draws() {
 #[test]
 fn a_page_of_a_run_begins_at_its_cameras_and_says_what_it_needs() {
     let Some(mut browser) = browser("a_page_of_a_run_begins_at_its_cameras") else { return };
-    let workshop = trained();
+    let workshop = TestFolder::trained();
     let converted = workshop.succeed(&["convert", "run", "scene.html", "--json"]).json();
     assert_eq!(converted["output"]["format"], "html");
     workshop.succeed(&["convert", "run", "scene.compressed.ply", "-q"]);
@@ -214,7 +213,7 @@ fn a_page_of_a_run_begins_at_its_cameras_and_says_what_it_needs() {
 
 #[test]
 fn a_training_ends_with_a_report_that_opens_from_disk() {
-    let workshop = trained();
+    let workshop = TestFolder::trained();
     let first = workshop.read("run/report.html");
     // Writing it again gives the same page.
     let written = workshop.succeed(&["report", "run", "--json"]).json();
@@ -253,7 +252,7 @@ fn a_training_ends_with_a_report_that_opens_from_disk() {
 
 #[test]
 fn names_of_pictures_are_text_in_a_report() {
-    let workshop = trained();
+    let workshop = TestFolder::trained();
     // An unusual image name, as an evaluation writes it.
     let path = workshop.path("run/eval/metrics.json");
     let mut report: Value = serde_json::from_slice(&std::fs::read(&path).expect("a report")).expect("JSON");

@@ -2,24 +2,16 @@
 
 use std::path::Path;
 
-use gausset_compute::Pool;
 use gausset_core::RgbImage8;
 use gausset_io::image::encode;
-use gausset_scenes::room;
 use serde_json::Value;
 
-use crate::support::{ProcessResult, TestFolder, wait_until, with_walk, write_video, write_walk};
+use crate::support::{ProcessResult, TestFolder, files_below, with_walk, write_walk};
+#[cfg(target_os = "linux")]
+use crate::support::{script, wait_until};
 
 fn json(text: &str) -> Value {
     serde_json::from_str(text).expect("JSON")
-}
-
-/// A script in place of a program.
-#[cfg(unix)]
-fn script(path: &Path, text: &str) {
-    use std::os::unix::fs::PermissionsExt;
-    std::fs::write(path, format!("#!/bin/sh\n{text}\n")).expect("a script");
-    std::fs::set_permissions(path, std::fs::Permissions::from_mode(0o755)).expect("permissions");
 }
 
 #[test]
@@ -114,51 +106,11 @@ fn mistakes_are_one_line_and_exit_code_2() {
     assert!(!workshop.path("o").exists());
 }
 
-#[cfg(unix)]
-#[test]
-fn a_colmap_that_is_absent_old_silent_or_broken_is_named() {
-    let workshop = with_walk(2);
-    workshop.succeed(&["pano", "split", "walk", "-o", "w", "--size", "64"]);
-    let try_with = |option: &str, program: &str, more: &[&str]| {
-        let path = workshop.path(program);
-        let mut arguments = vec!["-q", "pano", "align", "w", option, path.to_str().expect("a name")];
-        arguments.extend(more);
-        let finished = workshop.run(&arguments);
-        assert_eq!(finished.code, 2, "{finished:?}");
-        assert!(!workshop.path("w/sparse").exists() && !workshop.path("w/poses.json").exists());
-        finished.stderr
-    };
-    assert!(try_with("--python", "absent", &[]).contains("program: not found"));
-    script(&workshop.path("bare"), "echo '{\"event\": \"absent\", \"what\": \"no module\"}'; exit 4");
-    assert!(try_with("--python", "bare", &[]).contains("-m pip install pycolmap"));
-    script(&workshop.path("old"), "echo '{\"event\": \"version\", \"version\": \"3.11.1\"}'");
-    assert!(try_with("--python", "old", &[]).contains("version 3.11.1 is too old (expected 4.0 or later)"));
-    // The version of Debian 12.
-    script(&workshop.path("colmap38"), "echo 'COLMAP 3.8 -- Structure-from-Motion and Multi-View Stereo'");
-    assert!(
-        try_with("--colmap", "colmap38", &[])
-            .contains("version 3.8 has no camera rigs (expected 3.12 or later)")
-    );
-    let version = "for last; do :; done
-if [ \"$last\" = --version ]; then echo '{\"event\": \"version\", \"version\": \"4.2.1\"}'; exit 0; fi";
-    script(&workshop.path("silent"), &format!("{version}\nsleep 60"));
-    assert!(try_with("--python", "silent", &["--tool-timeout", "1"]).contains("no output for 1 s"));
-    script(
-        &workshop.path("broken"),
-        &format!(
-            "{version}\necho '{{\"event\": \"stage\", \"name\": \"matching\"}}'\necho '{{\"event\": \"error\", \"what\": \"RuntimeError: out of luck\"}}'\nexit 3"
-        ),
-    );
-    assert!(try_with("--python", "broken", &[]).contains("COLMAP: matching: RuntimeError: out of luck"));
-    script(&workshop.path("nothing"), version);
-    assert!(try_with("--python", "nothing", &[]).contains("frames: none of 2 could be aligned"));
-}
-
 #[test]
 fn a_split_that_is_killed_again_and_again_ends_as_if_it_never_was() {
-    let workshop = with_walk(24);
+    let workshop = with_walk(12);
     workshop.succeed(&["pano", "split", "walk", "-o", "whole", "--size", "96", "--layout", "dome16"]);
-    for k in 0..6u64 {
+    for k in 0..4u64 {
         let mut child =
             workshop.start(&["pano", "split", "walk", "-o", "torn", "--size", "96", "--layout", "dome16"]);
         std::thread::sleep(std::time::Duration::from_millis(15 + 23 * k));
@@ -168,93 +120,12 @@ fn a_split_that_is_killed_again_and_again_ends_as_if_it_never_was() {
     }
     workshop.succeed(&["pano", "split", "walk", "-o", "torn", "--size", "96", "--layout", "dome16"]);
     let list = |name: &str| {
-        let mut files = Vec::new();
-        let mut todo = vec![workshop.path(name)];
-        while let Some(folder) = todo.pop() {
-            for entry in std::fs::read_dir(folder).expect("a folder") {
-                let path = entry.expect("an entry").path();
-                if path.is_dir() {
-                    todo.push(path);
-                } else if path.file_name().is_some_and(|n| !n.to_string_lossy().starts_with('.')) {
-                    let relative = path.strip_prefix(workshop.path(name)).expect("inside").to_owned();
-                    files.push((relative, std::fs::read(&path).expect("a file")));
-                }
-            }
-        }
-        files.sort();
+        let mut files = files_below(&workshop.path(name));
+        let is_ours = |path: &Path| path.file_name().is_some_and(|n| !n.to_string_lossy().starts_with('.'));
+        files.retain(|(path, _)| is_ours(path));
         files
     };
     assert!(list("torn") == list("whole"));
-}
-
-/// A program that copies the mask `keep.png` for every frame.
-#[cfg(unix)]
-#[test]
-fn a_mask_command_makes_masks_frame_by_frame() {
-    let workshop = with_walk(2);
-    // The mask removes the lower half of the panorama.
-    let pixels: Vec<u8> = (0..256 * 128).map(|i| if i < 256 * 64 { 255 } else { 0 }).collect();
-    let png = encode::png(256, 128, encode::PngPixels::Grey8(&pixels), &[]);
-    std::fs::write(workshop.path("keep.png"), png.expect("a picture")).expect("a file");
-    script(&workshop.path("mask"), "test -s \"$2\" && cp \"$1\" \"$3\"");
-    let arguments = |out: &'static str, command: &'static str| {
-        [
-            "-q",
-            "pano",
-            "split",
-            "walk",
-            "-o",
-            out,
-            "--size",
-            "64",
-            "--layout",
-            "ring4",
-            "--mask-command",
-            command,
-        ]
-    };
-    workshop.succeed(&arguments("w", "./mask keep.png {frame} '{mask}'"));
-    let mask = gausset_io::image::decode_mask_file(&workshop.path("w/masks/view00/p1.jpg.png"));
-    let keep = mask.expect("a mask").values;
-    assert!(keep[..64 * 30].iter().all(|&k| k == 255) && keep[64 * 34..].iter().all(|&k| k == 0));
-    assert!(!workshop.path("w/.masks").exists());
-    // If the program writes no mask, nothing is removed; if it fails, its frames are skipped.
-    workshop.succeed(&arguments("n", "true"));
-    assert!(!workshop.path("n/masks").exists());
-    let failed = workshop.run(&arguments("f", "false"));
-    assert_eq!(failed.code, 2, "{failed:?}");
-    assert!(failed.stderr.contains("p0: mask command: false: ended with exit code 1"), "{}", failed.stderr);
-    for (command, wanted) in
-        [("nonexistent-program x", "is not a program"), ("'x", "quotes do not match"), ("", "is empty")]
-    {
-        let failed = workshop.run(&arguments("o", command));
-        assert_eq!(failed.code, 2);
-        assert!(failed.stderr.starts_with("gausset: --mask-command: "), "{}", failed.stderr);
-        assert!(failed.stderr.contains(wanted), "{}", failed.stderr);
-    }
-    assert!(!workshop.path("o").exists());
-}
-
-#[test]
-fn of_two_eyes_the_upper_one_is_taken() {
-    let workshop = with_walk(1);
-    let eye = gausset_io::image::decode_file(&workshop.path("walk/p0.jpg")).expect("a panorama");
-    let square: Vec<u8> = eye.rgb.iter().copied().chain(eye.rgb.iter().rev().copied()).collect();
-    for (folder, height, pixels) in [("one", 128, &eye.rgb), ("two", 256, &square)] {
-        std::fs::create_dir(workshop.path(folder)).expect("a folder");
-        let kind = encode::PngPixels::Rgb8(pixels);
-        let png = encode::png(256, height, kind, &[]).expect("a picture");
-        std::fs::write(workshop.path(&format!("{folder}/p.png")), png).expect("a file");
-    }
-    let common = ["--size", "64", "--layout", "cube6"];
-    workshop.succeed(&[&["pano", "split", "one", "-o", "a"][..], &common].concat());
-    workshop.succeed(&[&["pano", "split", "two", "-o", "b", "--stereo", "tb"][..], &common].concat());
-    for view in 0..6 {
-        let name = format!("images/view{view:02}/p.jpg");
-        assert!(workshop.read(&format!("a/{name}")) == workshop.read(&format!("b/{name}")), "{name}");
-    }
-    // Without the option a square image is not a panorama.
-    assert_eq!(workshop.run(&["pano", "split", "two", "-o", "c"]).code, 2);
 }
 
 /// The letter of a process's state: `T` when it is stopped.
@@ -306,50 +177,6 @@ fn a_frame_on_which_the_splitter_breaks_down_is_named_and_left_out() {
     // The same command processes the frame.
     let again = workshop.succeed(&arguments);
     assert_eq!(json(&again.stdout)["frames"], 3);
-}
-
-#[test]
-fn split_preview_and_export_replace_nothing_of_others_without_force() {
-    let workshop = with_walk(1);
-    let refused = |arguments: &[&str], start: &str| {
-        let finished = workshop.run(arguments);
-        assert_eq!(finished.code, 2, "{finished:?}");
-        assert!(finished.stderr.starts_with(start), "{arguments:?}: {}", finished.stderr);
-        assert!(finished.stderr.contains("--force"), "{}", finished.stderr);
-        assert_eq!(finished.stderr.trim_end().lines().count(), 1, "{}", finished.stderr);
-    };
-    let theirs = workshop.path("o/images/frame_00000_cam_00.jpg");
-    std::fs::create_dir_all(workshop.path("o/images")).expect("a folder");
-    std::fs::write(&theirs, b"theirs").expect("a file");
-    let split = ["pano", "split", "walk", "-o", "o", "--naming", "flat", "--size", "32"];
-    refused(&split, "gausset: o: output: holds files that gausset did not write");
-    assert_eq!(std::fs::read(&theirs).expect("their file"), b"theirs");
-    workshop.succeed(&[&split[..], &["--force"]].concat());
-    assert!(std::fs::read(&theirs).expect("the view") != b"theirs");
-
-    std::fs::write(workshop.path("p.png"), b"theirs").expect("a file");
-    let preview = ["pano", "preview", "walk/p0.jpg", "-o", "p.png"];
-    refused(&preview, "gausset: p.png: output: exists already");
-    workshop.succeed(&[&preview[..], &["--force"]].concat());
-
-    workshop.succeed(&["pano", "split", "walk", "-o", "w", "--size", "32"]);
-    let poses = r#"{ "tool": "a test", "input": "", "is_metric": false, "points": 0, "mean_reprojection_px": 0.5,
-        "track_length": 2.0, "frames": [ { "name": "p0", "rotation": [1, 0, 0, 0], "translation": [0, 0, 0] } ] }"#;
-    std::fs::write(workshop.path("w/poses.json"), poses).expect("poses");
-    // An export replaces an earlier one in a folder created by Gausset.
-    for _ in 0..2 {
-        workshop.succeed(&["pano", "export", "w", "--format", "transforms"]);
-    }
-    for (format, file) in [("transforms", "transforms.json"), ("colmap", "cameras.bin")] {
-        std::fs::create_dir_all(workshop.path("scene")).expect("a folder");
-        std::fs::write(workshop.path("scene").join(file), b"theirs").expect("a file");
-        let export = ["pano", "export", "w", "--format", format, "-o", "scene"];
-        refused(&export, &format!("gausset: scene/{file}: output: exists already"));
-        assert_eq!(workshop.read(&format!("scene/{file}")), b"theirs");
-        assert_eq!(std::fs::read_dir(workshop.path("scene")).expect("a folder").count(), 1);
-        workshop.succeed(&[&export[..], &["--force"]].concat());
-        std::fs::remove_dir_all(workshop.path("scene")).expect("removed");
-    }
 }
 
 #[test]
@@ -556,70 +383,25 @@ fn cubes_that_fit_nothing_are_one_line_each() {
 }
 
 #[test]
-fn flat_names_have_the_numbers_of_the_source_where_that_is_asked() {
+fn colours_are_changed_alike_in_views_previews_and_conversions() {
     let workshop = with_walk(1);
-    std::fs::copy(workshop.path("walk/p0.jpg"), workshop.path("walk/shot_0017.jpg")).expect("a copy");
-    let split = [
-        "pano",
-        "split",
-        "walk",
-        "-o",
-        "out",
-        "--size",
-        "32",
-        "--naming",
-        "flat",
-        "--numbering",
-        "source",
-        "-q",
-    ];
-    workshop.succeed(&split);
-    assert!(workshop.path("out/images/frame_00017_cam_07.jpg").is_file());
-    assert!(workshop.path("out/images/frame_00000_cam_00.jpg").is_file());
-    std::fs::copy(workshop.path("walk/p0.jpg"), workshop.path("walk/other-17.jpg")).expect("a copy");
-    let refused = workshop.run(&split);
-    assert_eq!(refused.code, 2, "{refused:?}");
-    assert!(refused.stderr.contains("would both be number 17"), "{}", refused.stderr);
-}
-
-#[test]
-fn colours_are_changed_alike_in_views_and_previews_and_written_down() {
-    let workshop = with_walk(2);
     std::fs::write(workshop.path("warm.cube"), "LUT_1D_SIZE 2\n0.1 0 0\n1 0.9 0.8\n").expect("a LUT");
     let look = ["--look", "exposure=-0.5,saturation=-100", "--lut", "warm.cube"];
-    let split = [&["pano", "split", "walk", "-o", "out", "--size", "32", "-q"], &look[..]].concat();
-    workshop.succeed(&split);
-    let manifest = std::fs::read_to_string(workshop.path("out/pano.jsonl")).expect("a manifest");
-    let line = json(manifest.lines().next().expect("a line"));
-    let colours = line["colours"].as_str().expect("colours");
+    workshop.succeed(&[&["pano", "split", "walk", "-o", "out", "--size", "32", "-q"], &look[..]].concat());
+    let manifest = json(&String::from_utf8(workshop.read("out/pano.jsonl")).expect("a manifest"));
+    let colours = manifest["colours"].as_str().expect("colours");
     assert!(colours.starts_with("exposure=-0.5,saturation=-100,lut="), "{colours}");
-    // The same command keeps the frames; other colours recreate them with --force.
-    let view = workshop.path("out/images/view00/p0.jpg");
-    let before = std::fs::read(&view).expect("a view");
-    let written = std::fs::metadata(&view).and_then(|m| m.modified()).expect("a time");
-    workshop.succeed(&split);
-    assert_eq!(std::fs::metadata(&view).and_then(|m| m.modified()).expect("a time"), written);
-    let plain = ["pano", "split", "walk", "-o", "out", "--size", "32", "-q"];
-    let refused = workshop.run(&plain);
-    assert!(refused.code == 2 && refused.stderr.contains("made with other options"), "{refused:?}");
-    assert_eq!(std::fs::read(&view).expect("a view"), before);
-    workshop.succeed(&[&plain[..], &["--force"]].concat());
-    assert_ne!(std::fs::read(&view).expect("a view"), before);
-    workshop.succeed(&[&plain[..], &["--look", "exposure=0"]].concat());
-    // Equalised frames have a gain each; panoramas have no lenses.
-    workshop.succeed(&["pano", "split", "walk", "-o", "alike", "--size", "32", "-q", "--equalise", "frames"]);
-    let manifest = std::fs::read_to_string(workshop.path("alike/pano.jsonl")).expect("a manifest");
-    assert!(manifest.lines().all(|line| json(line)["gains"][0].as_array().is_some_and(|g| g.len() == 3)));
-    let refused = workshop.run(&["pano", "split", "walk", "-o", "o", "--equalise", "lenses"]);
+    let preview = ["pano", "preview", "walk/p0.jpg", "-o"];
+    std::fs::write(workshop.path("plain.png"), b"theirs").expect("a file");
+    let refused = workshop.run(&[&preview[..], &["plain.png"]].concat());
     assert_eq!((refused.code, refused.stderr.lines().count()), (2, 1), "{refused:?}");
-    // A preview and a converted image use the same colour table.
-    workshop.succeed(&[&["pano", "preview", "walk/p0.jpg", "-o", "plain.png"][..]].concat());
-    workshop.succeed(&[&["pano", "preview", "walk/p0.jpg", "-o", "graded.png"], &look[..]].concat());
-    workshop
-        .succeed(&[&["pano", "convert", "walk/p0.jpg", "graded.jpg", "--to", "cross"], &look[..]].concat());
+    assert!(refused.stderr.starts_with("gausset: plain.png: output: exists already"), "{refused:?}");
+    workshop.succeed(&[&preview[..], &["plain.png", "--force"]].concat());
+    workshop.succeed(&[&preview[..], &["graded.png"], &look].concat());
+    let convert = ["pano", "convert", "walk/p0.jpg", "graded.jpg", "--to", "cross"];
+    workshop.succeed(&[&convert[..], &look].concat());
     let mean = |name: &str| {
-        let picture =
-            gausset_io::image::decode(&std::fs::read(workshop.path(name)).expect(name)).expect(name);
+        let picture = gausset_io::image::decode(&workshop.read(name)).expect(name);
         let sum = |c: usize| picture.rgb.iter().skip(c).step_by(3).map(|&v| f64::from(v)).sum::<f64>();
         [sum(0), sum(1), sum(2)].map(|sum| 3.0 * sum / picture.rgb.len() as f64)
     };
@@ -666,32 +448,6 @@ fn a_preview_of_two_circles_is_a_panorama() {
     assert_eq!(sheet.width, 1536);
     assert_eq!(pixel(768, 400), [true, false, false], "in front");
     assert_eq!((pixel(20, 400), pixel(1516, 400)), ([false, true, false], [false, true, false]), "behind");
-}
-
-/// A GPS track of another time range is refused before a long video is analysed, without other output.
-#[test]
-fn a_track_of_other_seconds_is_refused_before_the_first_frame() {
-    let workshop = TestFolder::empty();
-    let frames: Vec<_> = (0..8)
-        .map(|k| room::Room::FOR_REGISTRATION.panorama(128, &room::pose(k, 40), &Pool::new(1)))
-        .collect();
-    if !write_video("a track of other seconds", &workshop.path("walk.mp4"), 128, &frames) {
-        return;
-    }
-    let fixes = |from: u32| (0..40).map(|k| format!("{},{},0\n", from + k, k)).collect::<String>();
-    for (name, from) in [("late.csv", 100), ("fits.csv", 0)] {
-        std::fs::write(workshop.path(name), format!("t,x,y\n{}", fixes(from))).expect("a track");
-    }
-    let choose =
-        ["pano", "frames", "walk.mp4", "--kind", "panorama", "--select", "space", "--dry-run", "--track"];
-    let refused = workshop.run(&[&choose[..], &["late.csv"]].concat());
-    assert_eq!((refused.code, refused.stderr.lines().count()), (2, 1), "{refused:?}");
-    assert!(
-        refused.stderr.contains("late.csv: times: from 100.0 to 139.0 s, the frames from 0.0 to"),
-        "{refused:?}"
-    );
-    workshop.succeed(&[&choose[..], &["fits.csv"]].concat());
-    workshop.succeed(&[&choose[..], &["late.csv", "--track-offset", "100"]].concat());
 }
 
 #[test]

@@ -3,14 +3,7 @@
 use rustix::process::{Pid, Signal, kill_process};
 use serde_json::Value;
 
-use crate::support::{ProcessResult, TestFolder, wait_until};
-
-/// A short run in `run`.
-fn trained() -> TestFolder {
-    let workshop = TestFolder::with_data();
-    workshop.succeed(&["train", "data", "-o", "run", "--steps", "20", "-q"]);
-    workshop
-}
+use crate::support::{ProcessResult, TestFolder, files_below, wait_until};
 
 /// Width and height of a PNG.
 fn size_of(png: &[u8]) -> [u32; 2] {
@@ -42,7 +35,7 @@ fn the_transform_that_a_file_says_was_applied_is_shown() {
 
 #[test]
 fn a_bare_splat_file_can_be_orbited() {
-    let workshop = trained();
+    let workshop = TestFolder::trained();
     std::fs::copy(workshop.path("run/splats.ply"), workshop.path("scene.ply")).expect("copy");
     let rendered =
         workshop.succeed(&["render", "scene.ply", "--orbit", "3", "--width", "96", "--fov", "40", "-o", "o"]);
@@ -66,7 +59,7 @@ fn a_bare_splat_file_can_be_orbited() {
 
 #[test]
 fn a_near_plane_behind_everything_leaves_the_background() {
-    let workshop = trained();
+    let workshop = TestFolder::trained();
     let psnr = |more: &[&str]| {
         let seen = workshop.succeed(&[&["eval", "run", "-o", "seen", "--json"][..], more].concat());
         serde_json::from_str::<Value>(&seen.stdout).expect("JSON")["psnr"].as_f64().expect("a number")
@@ -171,7 +164,7 @@ fn refined_poses_are_those_that_the_training_views_are_looked_at_from() {
 
 #[test]
 fn a_second_interrupt_ends_the_program_at_once_with_nothing_half_written() {
-    let workshop = trained();
+    let workshop = TestFolder::trained();
     let arguments =
         ["render", "run/splats.ply", "--orbit", "50", "--size", "4000x3000", "-o", "big", "--threads", "1"];
     let child = workshop.start(&arguments);
@@ -218,20 +211,7 @@ fn trained_on(names: &[&str]) -> TestFolder {
 
 /// Names of the images below a folder.
 fn pictures_in(folder: &std::path::Path) -> Vec<String> {
-    let mut names = Vec::new();
-    let mut todo = vec![folder.to_owned()];
-    while let Some(next) = todo.pop() {
-        for entry in std::fs::read_dir(next).expect("a folder") {
-            let path = entry.expect("an entry").path();
-            if path.is_dir() {
-                todo.push(path);
-            } else {
-                names.push(path.strip_prefix(folder).expect("below").to_str().expect("a name").to_owned());
-            }
-        }
-    }
-    names.sort();
-    names
+    files_below(folder).into_iter().map(|(name, _)| name.to_str().expect("a name").to_owned()).collect()
 }
 
 #[test]
@@ -294,7 +274,7 @@ fn pictures_that_differ_in_their_ending_only_are_all_rendered() {
 
 #[test]
 fn an_evaluation_replaces_what_it_wrote_before_and_nothing_of_others() {
-    let workshop = trained();
+    let workshop = TestFolder::trained();
     for split in ["test", "train", "train", "test"] {
         workshop.succeed(&["eval", "run", "--split", split, "-q"]);
         workshop.succeed(&["eval", "run", "--split", split, "-o", "seen", "-q"]);
@@ -312,7 +292,7 @@ fn an_evaluation_replaces_what_it_wrote_before_and_nothing_of_others() {
 
 #[test]
 fn cleaning_writes_another_file_and_tells_what_it_changed() {
-    let workshop = trained();
+    let workshop = TestFolder::trained();
     let before = workshop.read("run/splats.ply");
     let cleaned = workshop.succeed(&["clean", "run", "-o", "clean.ply", "--json"]).json();
     let splats = |path: &str| workshop.succeed(&["info", path, "--json"]).json()["count"].as_u64();

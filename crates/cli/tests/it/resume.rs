@@ -7,7 +7,7 @@ use std::path::Path;
 use gausset_io::dataset::colmap::{ModelFolder, ModelFormat, Observations};
 use rustix::process::{Pid, Signal, kill_process};
 
-use crate::support::{ProcessResult, TestFolder, contains_result, script, wait_until};
+use crate::support::{ProcessResult, TestFolder, contains_result, files_below, script, wait_until};
 
 /// Eight photographs of 32x24 px in `photos`, a video of eight such frames, and stand-ins for COLMAP and ffmpeg.
 fn workshop() -> TestFolder {
@@ -85,20 +85,8 @@ fn refused(workshop: &TestFolder, folder: &str, arguments: &[&str], words: &[&st
 
 /// Every file below a folder with its bytes.
 fn tree(folder: &Path) -> BTreeMap<String, Vec<u8>> {
-    let mut files = BTreeMap::new();
-    let mut todo = vec![folder.to_owned()];
-    while let Some(next) = todo.pop() {
-        for entry in std::fs::read_dir(&next).into_iter().flatten() {
-            let path = entry.expect("an entry").path();
-            if path.is_dir() {
-                todo.push(path);
-            } else {
-                let name = path.strip_prefix(folder).expect("below").display().to_string();
-                files.insert(name, std::fs::read(&path).expect("a file"));
-            }
-        }
-    }
-    files
+    let files = folder.is_dir().then(|| files_below(folder)).unwrap_or_default();
+    files.into_iter().map(|(name, bytes)| (name.display().to_string(), bytes)).collect()
 }
 
 fn calls(workshop: &TestFolder, of: &str) -> usize {
@@ -116,7 +104,7 @@ fn without_times(finished: &ProcessResult, folder: &str) -> Vec<String> {
 #[test]
 fn a_run_that_was_interrupted_goes_on_however_its_paths_are_spelled() {
     let workshop = workshop();
-    let steps = ["--steps", "6000", "--max-splats", "300"];
+    let steps = ["--steps", "2000", "--max-splats", "300"];
     let whole = succeed(&workshop, &[&["run", "photos", "-o", "whole"][..], &steps].concat());
     let here = workshop.path("");
     let here = std::fs::canonicalize(here).expect("a folder");
@@ -130,10 +118,10 @@ fn a_run_that_was_interrupted_goes_on_however_its_paths_are_spelled() {
     let stopped = ProcessResult::new(&arguments, child.wait_with_output().expect("wait"));
     assert_eq!(stopped.code, 143, "{stopped:?}");
     let saved = crate::support::checkpoints(&workshop.path("out/run"));
-    assert!(saved.last().is_some_and(|step| *step > 0 && *step < 6000), "{saved:?}");
+    assert!(saved.last().is_some_and(|step| *step > 0 && *step < 2000), "{saved:?}");
 
     let finished = succeed(&workshop, &[&["run", "./photos/", "-o", "./out/"][..], &steps].concat());
-    assert!(finished.stderr.contains(" of 6,000 done"), "{finished:?}");
+    assert!(finished.stderr.contains(" of 2,000 done"), "{finished:?}");
     assert!(workshop.read("out/run/splats.ply") == workshop.read("whole/run/splats.ply"));
     assert_eq!(without_times(&finished, "./out"), without_times(&whole, "whole"));
 

@@ -1,16 +1,17 @@
 //! Test support: running the program, and a dataset small enough to train on in a second.
 
-use std::io::Write;
 use std::path::{Path, PathBuf};
 use std::process::{Child, Command, Output, Stdio};
+use std::sync::OnceLock;
 use std::time::{Duration, Instant};
 
 use gausset_compute::{Pool, SimdLevel, dispatch_level};
-use gausset_core::RgbImage8;
 use gausset_jpeg::encode_planes;
 use gausset_scenes::panorama::detailed;
 use gausset_scenes::{tiny, write_dataset};
-use gausset_testkit::skip_for_tool;
+#[cfg(unix)]
+pub(crate) use gausset_testkit::programs::script;
+pub(crate) use gausset_testkit::programs::write_video;
 use serde_json::Value;
 use tempfile::TempDir;
 
@@ -34,6 +35,32 @@ impl TestFolder {
         write_dataset(&tiny(), &workshop.path("data"), &Pool::new(1), &mut |_, _| {})
             .expect("the tiny data set");
         workshop
+    }
+
+    /// The same with a run of 60 steps in `run`. It is trained once; every test gets a copy.
+    pub(crate) fn trained() -> Self {
+        static RUN: OnceLock<(String, Vec<(PathBuf, Vec<u8>)>)> = OnceLock::new();
+        let (trained_in, files) = RUN.get_or_init(|| {
+            let workshop = Self::with_data();
+            workshop.succeed(&["train", "data", "-o", "run", "--steps", "60", "-q"]);
+            (workshop.canonical(), files_below(&workshop.path("run")))
+        });
+        let workshop = Self::with_data();
+        for (name, bytes) in files {
+            let path = workshop.path("run").join(name);
+            std::fs::create_dir_all(path.parent().expect("a folder")).expect("a folder");
+            std::fs::write(path, bytes).expect("a file");
+        }
+        let config = String::from_utf8(workshop.read("run/config.toml")).expect("text");
+        assert!(config.contains(trained_in), "{config}");
+        let config = config.replace(trained_in, &workshop.canonical());
+        std::fs::write(workshop.path("run/config.toml"), config).expect("a file");
+        workshop
+    }
+
+    /// The path of the folder without links.
+    fn canonical(&self) -> String {
+        std::fs::canonicalize(self.folder.path()).expect("a folder").display().to_string()
     }
 
     pub(crate) fn path(&self, name: &str) -> PathBuf {
@@ -90,34 +117,23 @@ pub(crate) fn write_walk(folder: &Path, count: u32) {
     }
 }
 
-/// Writes a lossless video. Returns false and reports a skipped test if ffmpeg is not installed.
-pub(crate) fn write_video(test: &str, path: &Path, width: usize, frames: &[RgbImage8]) -> bool {
-    let size = format!("{width}x{}", width / 2);
-    let ffmpeg = Command::new("ffmpeg")
-        .args(["-v", "error", "-y", "-f", "rawvideo", "-pix_fmt", "rgb24", "-s", &size, "-r", "5", "-i", "-"])
-        .args(["-c:v", "libx264", "-preset", "ultrafast", "-qp", "0", "-pix_fmt", "yuv420p"])
-        .arg(path)
-        .stdin(Stdio::piped())
-        .spawn();
-    let Ok(mut ffmpeg) = ffmpeg else {
-        skip_for_tool(test, "ffmpeg is not installed");
-        return false;
-    };
-    let mut stdin = ffmpeg.stdin.take().expect("a pipe");
-    for frame in frames {
-        stdin.write_all(&frame.data).expect("ffmpeg takes frames");
+/// Relative names and contents of all files below a folder.
+pub(crate) fn files_below(folder: &Path) -> Vec<(PathBuf, Vec<u8>)> {
+    let mut files = Vec::new();
+    let mut todo = vec![folder.to_owned()];
+    while let Some(next) = todo.pop() {
+        for entry in std::fs::read_dir(next).expect("a folder") {
+            let path = entry.expect("an entry").path();
+            if path.is_dir() {
+                todo.push(path);
+            } else {
+                let name = path.strip_prefix(folder).expect("below").to_owned();
+                files.push((name, std::fs::read(&path).expect("a file")));
+            }
+        }
     }
-    drop(stdin);
-    assert!(ffmpeg.wait().expect("ffmpeg ends").success());
-    true
-}
-
-/// Writes a shell script in place of a program.
-#[cfg(unix)]
-pub(crate) fn script(path: &Path, text: &str) {
-    use std::os::unix::fs::PermissionsExt;
-    std::fs::write(path, format!("#!/bin/sh\n{text}\n")).expect("a script");
-    std::fs::set_permissions(path, std::fs::Permissions::from_mode(0o755)).expect("permissions");
+    files.sort();
+    files
 }
 
 /// Result of a finished process.

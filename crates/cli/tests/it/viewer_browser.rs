@@ -6,7 +6,7 @@ use serde_json::json;
 use crate::devtools::{Browser, chromium};
 use crate::pages::{from_base64, pixels, psnr, sheet, view_of};
 use crate::support::TestFolder;
-use crate::viewer::{RunningViewer, trained};
+use crate::viewer::RunningViewer;
 
 /// The browser; reports a skipped test if there is none.
 fn browser(test: &str) -> Option<Browser> {
@@ -43,7 +43,7 @@ fn changed(browser: &mut Browser, before: &str, what: &str) -> String {
 #[test]
 fn the_page_shows_frames_that_mouse_and_keys_move() {
     let Some(mut browser) = browser("the_page_shows_frames_that_mouse_and_keys_move") else { return };
-    let workshop = trained();
+    let workshop = TestFolder::trained();
     let shown = RunningViewer::start(&workshop, &["view", "run", "--json", "--port", "0"]);
     open(&mut browser, &shown);
     // The token is not visible in a screenshot.
@@ -117,7 +117,7 @@ fn the_browser_draws_what_moves_and_the_program_what_rests() {
     let Some(mut browser) = browser("the_browser_draws_what_moves_and_the_program_what_rests") else {
         return;
     };
-    let workshop = trained();
+    let workshop = TestFolder::trained();
     let shown = RunningViewer::start(&workshop, &["view", "run", "--json", "--port", "0"]);
     open(&mut browser, &shown);
     // Software rendering does not count as a GPU: no splats are sent, and the page says so.
@@ -217,7 +217,7 @@ fn the_page_can_be_used_by_keyboard_and_on_a_narrow_screen() {
     let Some(mut browser) = browser("the_page_can_be_used_by_keyboard_and_on_a_narrow_screen") else {
         return;
     };
-    let workshop = trained();
+    let workshop = TestFolder::trained();
     let shown = RunningViewer::start(&workshop, &["view", "run", "--json", "--port", "0"]);
     open(&mut browser, &shown);
     let nameless = browser.value(
@@ -264,7 +264,7 @@ fn the_page_has_no_serious_finding_of_axe() {
         return;
     };
     let Some(mut browser) = browser(TEST) else { return };
-    let workshop = trained();
+    let workshop = TestFolder::trained();
     let shown = RunningViewer::start(&workshop, &["view", "run", "--json", "--port", "0"]);
     open(&mut browser, &shown);
     for state in ["", "document.getElementById('keys').showModal()"] {

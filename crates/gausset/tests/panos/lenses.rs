@@ -3,7 +3,13 @@
 
 use std::sync::OnceLock;
 
+use gausset::aligner::{Aligner, AlignerOptions};
+use gausset::panos::calibrate::calibrate;
+use gausset::panos::split::split;
+use gausset::panos::{CalibrateOptions, LensArrangement, PriorKnowledge, SplitOptions};
+use gausset_compute::SimdLevel;
 use gausset_core::{Pose, RgbImage8, se3};
+use gausset_io::atomic::Overwrite;
 use gausset_io::image::encode::png_rgb8;
 use gausset_pano::export::AlignedPoses;
 use gausset_pano::fisheye::DualFisheye;
@@ -11,7 +17,7 @@ use gausset_pano::projection::Projection;
 use gausset_pano::unproject::Unprojection;
 use gausset_scenes::room::{self, Room};
 
-use crate::support::TestFolder;
+use crate::support::{Place, all_poses, assert_refused, distance, run};
 
 const FRAMES: usize = 8;
 /// Distance from the first centre back to the second, metres.
@@ -49,10 +55,6 @@ fn frame(pose: &Pose, shown: &Unprojection) -> RgbImage8 {
     picture
 }
 
-fn distance(a: [f64; 3], b: [f64; 3]) -> f64 {
-    se3::norm(std::array::from_fn(|k| a[k] - b[k]))
-}
-
 /// Centres in the axes of the first pose, and the length of the path.
 fn way(poses: &[Pose]) -> (Vec<[f64; 3]>, f64) {
     let centres: Vec<[f64; 3]> = poses.iter().map(|pose| poses[0].apply(pose.centre())).collect();
@@ -61,33 +63,38 @@ fn way(poses: &[Pose]) -> (Vec<[f64; 3]>, f64) {
 }
 
 fn lenses(text: &str) -> Projection {
-    Projection::Fisheye(DualFisheye::parse(text.as_bytes()).expect("lenses"))
+    Projection::Fisheye(DualFisheye::parse(text.as_bytes()).unwrap())
 }
 
 /// The folder `frames` of a walk through the room, and its poses. Tests share the images.
-fn walked(workshop: &TestFolder, frames: usize) -> Vec<Pose> {
+fn walked(place: &Place, frames: usize) -> Vec<Pose> {
     static DRAWN: [OnceLock<Vec<u8>>; FRAMES] = [const { OnceLock::new() }; FRAMES];
-    std::fs::create_dir(workshop.path("frames")).expect("a folder");
     let fisheye = lenses(LENSES);
     let shown = Unprojection::new(&fisheye);
     let truth: Vec<Pose> = (0..frames).map(|k| room::pose(k, 2 * FRAMES)).collect();
     for (k, (pose, drawn)) in truth.iter().zip(&DRAWN).enumerate() {
-        let drawn = drawn.get_or_init(|| png_rgb8(&frame(pose, &shown)).expect("a picture"));
-        std::fs::write(workshop.path("frames").join(format!("f{k}.png")), drawn).expect("a frame");
+        let drawn = drawn.get_or_init(|| png_rgb8(&frame(pose, &shown)).unwrap());
+        place.write(&format!("frames/f{k}.png"), drawn);
     }
     truth
 }
 
+/// Splits the frames with a lens file and aligns the views with the built-in aligner.
+fn align(place: &Place, lens: &str, arrangement: LensArrangement) -> AlignedPoses {
+    place.write("lens.json", lens);
+    place.split("frames", "w", |options| {
+        options.frames.lens = Some(place.path("lens.json"));
+        options.views.lenses = arrangement;
+    });
+    let own = AlignerOptions { aligner: Aligner::Own, ..AlignerOptions::default() };
+    place.try_align(&own, &PriorKnowledge::default(), Overwrite::Refuse).0.unwrap()
+}
+
 #[test]
 fn lenses_that_are_apart_have_poses_of_their_own() {
-    let workshop = TestFolder::empty();
-    std::fs::write(workshop.path("lens.json"), LENSES).expect("a lens file");
-    let truth = walked(&workshop, FRAMES);
-    let split = ["pano", "split", "frames", "-o", "views", "--lens", "lens.json", "--lenses", "separate"];
-    workshop.succeed(&split);
-    let told = workshop.succeed(&["pano", "align", "views", "--aligner", "own"]).stdout;
-    assert!(told.contains("degrees between the lenses"), "{told}");
-    let poses: AlignedPoses = serde_json::from_slice(&workshop.read("views/poses.json")).expect("poses");
+    let place = Place::new();
+    let truth = walked(&place, FRAMES);
+    let poses = align(&place, LENSES, LensArrangement::Separate);
     let of_lens = |end: &str| -> Vec<Pose> {
         let frames = poses.frames.iter().filter(|frame| frame.name.ends_with(end));
         frames.map(|frame| frame.pose().expect("registered")).collect()
@@ -103,7 +110,7 @@ fn lenses_that_are_apart_have_poses_of_their_own() {
     let seconds =
         seconds.map(|(pose, truth_of)| off(first[0].apply(pose.centre()), truth[0].apply(second(truth_of))));
     let worst_second = seconds.fold(0.0, f64::max);
-    let lenses = poses.lenses.expect("how the lenses stand to each other");
+    let lenses = poses.lenses.as_ref().expect("how the lenses stand to each other");
     let (baseline, spread) = (lenses.baseline * scale, lenses.deviation[0] * scale);
     println!(
         "way {length:.2} m; worst centre of the first {worst:.4} m, of the second {worst_second:.4} m; apart {baseline:.4} m, \
@@ -131,40 +138,42 @@ fn apart(one: &Projection, other: &Projection) -> f64 {
 
 #[test]
 fn a_rough_lens_file_becomes_a_good_one_by_the_poses_that_it_led_to() {
-    let workshop = TestFolder::empty();
-    let truth = walked(&workshop, 4);
-    std::fs::write(workshop.path("rough.json"), ROUGH).expect("a lens file");
-    workshop.succeed(&["pano", "split", "frames", "-o", "views", "--lens", "rough.json"]);
-    workshop.succeed(&["pano", "align", "views", "--aligner", "own"]);
-    let calibrate = ["pano", "calibrate", "frames", "-o", "good.json", "--lens", "rough.json", "--json"];
-    let found =
-        workshop.succeed(&[&calibrate[..], &["--max-frames", "3", "--poses", "views"]].concat()).json();
-    let good = String::from_utf8(workshop.read("good.json")).expect("a lens file");
+    let place = Place::new();
+    let truth = walked(&place, 4);
+    let poses = all_poses(&align(&place, ROUGH, LensArrangement::Together));
+    let options = CalibrateOptions {
+        input: place.path("frames"),
+        output: place.path("good.json"),
+        lens: Some(place.path("lens.json")),
+        circle_radius: None,
+        poses: Some(place.path("w")),
+        max_frames: 3,
+        start: 0.0,
+        end: None,
+        force: false,
+        threads: 0,
+        simd: SimdLevel::Auto,
+    };
+    let found = run(|host| calibrate(&options, false, host)).0.unwrap();
+    let good = place.text("good.json");
     let [before, after] = [ROUGH, &good].map(|text| apart(&lenses(text), &lenses(LENSES)));
-    let poses: AlignedPoses = serde_json::from_slice(&workshop.read("views/poses.json")).expect("poses");
-    let poses: Vec<Pose> = poses.frames.iter().map(|frame| frame.pose().expect("registered")).collect();
     // The poses are without a unit.
     let scale = way(&truth).1 / way(&poses).1;
-    let second = [0, 1, 2].map(|k| scale * found["poses"]["second"][k].as_f64().expect("a number"));
+    let of_poses = found.poses.expect("what the poses tell");
+    let second = of_poses.second.map(|v| scale * v);
     println!("{before:.3} degrees before, {after:.4} after; second lens at {second:.4?} m");
     assert!(before > 1.0 && after < 0.05, "{before} {after}");
     assert!(distance(second, [0.0, 0.0, -APART]) < 0.2 * APART, "{second:?}");
-    assert_eq!((&found["poses"]["frames"], &found["frames"]), (&3.into(), &3.into()));
+    assert_eq!((of_poses.frames, found.frames), (3, 3));
 }
 
 #[test]
 fn lenses_are_cut_apart_where_there_are_two() {
-    let workshop = TestFolder::empty();
-    std::fs::create_dir(workshop.path("frames")).expect("a folder");
-    let panorama = png_rgb8(&RgbImage8::new(256, 128)).expect("a picture");
-    std::fs::write(workshop.path("frames/a.png"), panorama).expect("a frame");
-    let plain = ["pano", "split", "frames", "-o", "views", "--lenses", "separate"];
-    let said = workshop.run(&plain);
-    assert_eq!(said.code, 2, "{}", said.stderr);
-    assert!(
-        said.stderr.contains("--lenses separate") && said.stderr.contains("two fisheye circles"),
-        "{}",
-        said.stderr
-    );
-    assert!(!workshop.path("views").exists());
+    let place = Place::new();
+    place.write("frames/a.png", png_rgb8(&RgbImage8::new(256, 128)).unwrap());
+    let mut options = SplitOptions::new(place.path("frames"), place.path("views"));
+    options.views.lenses = LensArrangement::Separate;
+    let refused = run(|host| split(&options, host)).0.map(|report| report.frames);
+    assert_refused(refused, "usage", "two fisheye circles");
+    assert!(!place.path("views").exists());
 }

@@ -1,8 +1,12 @@
-//! `gausset mask` and `pano run --mask-model` end to end: the room with a red figure whose pixels are known, as images
-//! and as a video, and a network that detects red.
+//! Masks of videos, walks and other projections: the room with a red figure whose pixels are known, as images and as
+//! videos, and a network that detects red.
 
 use std::path::Path;
 
+use gausset::device::DeviceOptions;
+use gausset::mask::{CutoutFormat, Dilation, KeepBox, MaskOptions, MaskResult, OutputModes, mask};
+use gausset::panos::{MaskingOptions, PanoAlignment, PanoOptions, run as pano_run};
+use gausset::training::RunSettings;
 use gausset_compute::Pool;
 use gausset_core::{Pose, RgbImage8, se3};
 use gausset_io::image::decode_file;
@@ -10,12 +14,17 @@ use gausset_io::image::encode::png_rgb8;
 use gausset_pano::eac::Eac;
 use gausset_pano::fisheye::DualFisheye;
 use gausset_pano::geometry::direction_from_equirect;
+use gausset_pano::layout::Layout;
 use gausset_pano::projection::Projection;
+use gausset_pano::selection::SelectBy;
 use gausset_pano::unproject::Unprojection;
 use gausset_scenes::room::{self, Room};
 use gausset_testkit::onnx::TestNetwork;
+use gausset_testkit::programs::write_video;
+use gausset_train::{Quality, TrainOptions};
+use serde_json::Value;
 
-use crate::support::{TestFolder, write_video};
+use crate::support::{Place, pose_table, pycolmap, run};
 
 /// A ball in the room.
 #[derive(Clone, Copy)]
@@ -68,11 +77,20 @@ fn panorama(balls: &[Ball], pose: &Pose, width: usize) -> RgbImage8 {
 /// Width of the panoramas of most tests, px.
 const WIDTH: usize = 480;
 
-/// A video in a folder with the network; `None` if ffmpeg is not installed.
-fn with_film(test: &str, width: usize, frames: &[RgbImage8]) -> Option<TestFolder> {
-    let workshop = TestFolder::empty();
-    std::fs::write(workshop.path("red.onnx"), TestNetwork::red_segmenter(160).bytes()).expect("a model");
-    write_video(test, &workshop.path("tour.mp4"), width, frames).then_some(workshop)
+/// A folder with the network.
+fn with_network() -> Place {
+    let place = Place::new();
+    place.write("red.onnx", TestNetwork::red_segmenter(160).bytes());
+    place
+}
+
+/// Options of a mask job without dilation.
+fn options(place: &Place, input: &str, output: &str) -> MaskOptions {
+    MaskOptions { dilate: Dilation::Degrees(0.0), ..MaskOptions::new(place.path(input), place.path(output)) }
+}
+
+fn masked(options: &MaskOptions) -> MaskResult {
+    run(|host| mask(options, false, host)).0.unwrap()
 }
 
 /// Which pixels a mask removes.
@@ -80,7 +98,7 @@ fn removed(path: &Path, pixels: usize) -> Vec<bool> {
     if !path.is_file() {
         return vec![false; pixels];
     }
-    let mask = decode_file(path).expect("a mask");
+    let mask = decode_file(path).unwrap();
     assert_eq!((mask.width * mask.height) as usize, pixels, "{}", path.display());
     mask.rgb.chunks_exact(3).map(|rgb| rgb[0] == 0).collect()
 }
@@ -93,61 +111,53 @@ fn both(a: &[bool], b: &[bool]) -> usize {
     a.iter().zip(b).filter(|(a, b)| **a && **b).count()
 }
 
-/// One command turns a video with a figure into splats.
+/// One call turns a video with a figure into splats.
 #[test]
 fn a_film_with_somebody_in_it_becomes_a_splat() {
     const FRAMES: usize = 8;
     const WIDTH: usize = 1024;
     let test = "a_film_with_somebody_in_it_becomes_a_splat";
-    if crate::colmap::python(test).is_none() {
+    if pycolmap(test).is_none() {
         return;
     }
     let poses: Vec<Pose> = (0..FRAMES).map(|k| room::pose(k, 24)).collect();
     let frames: Vec<RgbImage8> = poses.iter().map(|pose| panorama(&[FIGURE], pose, WIDTH)).collect();
-    let Some(workshop) = with_film(test, WIDTH, &frames) else { return };
-    let arguments = [
-        &[
-            "pano",
-            "run",
-            "tour.mp4",
-            "-o",
-            "out",
-            "--select",
-            "all",
-            "--quality",
-            "fast",
-            "--train-size",
-            "128",
-        ][..],
-        &["--steps", "150", "--no-report"],
-    ];
-    let masked = [&arguments.concat()[..], &["--mask-model", "red.onnx"]].concat();
-    let finished = workshop.succeed(&masked);
-    // The output summarises its choices.
-    for line in
-        ["frames      8 of 8 frames registered", "aligned by  ", "incremental mapper", "masks  ", "error  "]
-    {
-        assert!(finished.stdout.contains(line), "{line}: {}", finished.stdout);
+    let place = with_network();
+    if !write_video(test, &place.path("tour.mp4"), WIDTH, &frames) {
+        return;
     }
+    let mut options = PanoOptions {
+        train_size: Some(128),
+        removal: MaskingOptions { model: Some(place.path("red.onnx")), ..MaskingOptions::default() },
+        training: TrainOptions { quality: Some(Quality::Fast), steps: Some(50), ..TrainOptions::default() },
+        ..PanoOptions::new(place.path("tour.mp4"), place.path("out"))
+    };
+    options.frames.select.select = Some(SelectBy::All);
+    let settings = || RunSettings::for_device(DeviceOptions::default());
+    let done = run(|host| pano_run::run(&options, settings(), host)).0.unwrap();
+    assert_eq!((done.alignment.frames, done.alignment.registered), (8, 8));
+    assert!(done.alignment.tool.contains("incremental mapper"), "{:?}", done.alignment);
+    let masks = done.masked.expect("masks");
+    assert_eq!((masks.frames, masks.with_finds), (8, 8));
+    assert!((0.003..0.1).contains(&masks.removed_mean), "{masks:?}");
     // The masks cover the figure, are named after the frames, and are cut into the training views.
     for (k, pose) in poses.iter().enumerate() {
         let truth = pixels(&FIGURE, pose, WIDTH);
-        let mask = removed(&workshop.path(&format!("out/masks/frame_{k:06}.png")), truth.len());
+        let mask = removed(&place.path(&format!("out/masks/frame_{k:06}.png")), truth.len());
         let (both, mask, truth) = (both(&mask, &truth), count(&mask), count(&truth));
         assert!(both * 100 >= truth * 99 && mask * 100 <= truth * 125, "frame {k}: {both} {mask} {truth}");
     }
-    let masks = std::fs::read_dir(workshop.path("out/train/masks")).expect("masks").count();
-    assert!(masks > 1, "{masks}");
+    assert!(std::fs::read_dir(place.path("out/train/masks")).unwrap().count() > 1);
     // The trainer uses them: masked pixels count neither in the evaluation nor in the loss.
-    let valid =
-        finished.stdout.lines().find_map(|line| line.strip_prefix("valid")).expect("a share of valid pixels");
-    let valid: f64 = valid.trim().split(' ').next().and_then(|v| v.parse().ok()).expect("percent");
-    assert!((85.0..99.9).contains(&valid), "{valid}");
-    // The same command prints the same result again, also as JSON.
-    let told = workshop.succeed(&[&masked[..], &["--json"]].concat()).json();
-    assert_eq!((told["frames"].as_u64(), told["registered"].as_u64()), (Some(8), Some(8)));
-    assert_eq!((told["masks"]["frames"].as_u64(), told["masks"]["with_finds"].as_u64()), (Some(8), Some(8)));
-    assert!(told["masks"]["removed_mean"].as_f64().is_some_and(|share| share > 0.003 && share < 0.1));
+    let report: Value = serde_json::from_slice(&place.read("out/run/eval/metrics.json")).unwrap();
+    let valid = report["valid_share"].as_f64().expect("a share of valid pixels");
+    assert!((0.85..0.999).contains(&valid), "{valid}");
+    // The same call gives the same result again.
+    let again = run(|host| pano_run::run(&options, settings(), host)).0.unwrap();
+    let counts = |alignment: &PanoAlignment| (alignment.frames, alignment.registered);
+    assert_eq!(counts(&again.alignment), counts(&done.alignment));
+    let again = again.masked.expect("masks");
+    assert_eq!((again.frames, again.with_finds), (8, 8));
 }
 
 /// Whether a direction in the axes of the operator (z is the direction of travel) shows head or shoulders.
@@ -169,7 +179,6 @@ fn operator(direction: [f64; 3]) -> Option<[u8; 3]> {
 #[test]
 fn an_operator_who_turns_with_the_walk_is_found_by_its_direction() {
     const FRAMES: usize = 36;
-    const WIDTH: usize = 480;
     let test = "an_operator_who_turns_with_the_walk_is_found_by_its_direction";
     // A closed loop in the room; every panorama has the axes of the world.
     let level =
@@ -200,40 +209,42 @@ fn an_operator_who_turns_with_the_walk_is_found_by_its_direction() {
         both as f64 / (count(mask) + count(&truth) - both) as f64
     };
     // Panoramas as image files, with poses.
-    let workshop = TestFolder::empty();
-    std::fs::create_dir(workshop.path("walk")).expect("a folder");
-    let mut table = "name,x,y,z,qw,qx,qy,qz\n".to_owned();
+    let place = Place::new();
+    let mut names = Vec::new();
     for k in (0..FRAMES).step_by(3) {
-        let name = format!("{k:02}.png");
-        let file = png_rgb8(&frames[k]).expect("a picture");
-        std::fs::write(workshop.path("walk").join(&name), file).expect("a picture");
-        let [x, y, z] = level(k).centre();
-        table += &format!("{name},{x},{y},{z},1,0,0,0\n");
+        names.push((format!("{k:02}.png"), level(k)));
+        place.write(&format!("walk/{k:02}.png"), png_rgb8(&frames[k]).unwrap());
     }
-    std::fs::write(workshop.path("poses.csv"), table).expect("poses");
-    let mask = ["mask", "walk", "-o", "masks", "--still-patch", "--dilate", "0"];
-    let told = workshop.succeed(&[&mask[..], &["--poses", "poses.csv", "--json"]].concat()).json();
-    assert!(told["still_share"].as_f64().is_some_and(|share| share > 0.03 && share < 0.08), "{told}");
+    place.write("poses.csv", pose_table(names.iter().map(|(name, pose)| (name.as_str(), *pose))));
+    let alone = MaskOptions { still_patch: true, ..options(&place, "walk", "alone") };
+    let with_poses =
+        MaskOptions { poses: Some(place.path("poses.csv")), output: place.path("masks"), ..alone.clone() };
+    let told = masked(&with_poses);
+    assert!(told.still_share.is_some_and(|share| share > 0.03 && share < 0.08), "{told:?}");
     for k in (3..FRAMES - 3).step_by(3) {
-        let mask = removed(&workshop.path(&format!("masks/{k:02}.png.png")), WIDTH * WIDTH / 2);
+        let mask = removed(&place.path(&format!("masks/{k:02}.png.png")), WIDTH * WIDTH / 2);
         assert!(iou(&mask, k) >= 0.8, "frame {k}: {}", iou(&mask, k));
     }
     // Without poses he cannot be detected.
-    let alone =
-        workshop.succeed(&["mask", "walk", "-o", "alone", "--still-patch", "--dilate", "0", "--json"]).json();
-    assert!(alone["still_share"].as_f64().is_none_or(|share| share < 0.02), "{alone}");
+    let told = masked(&alone);
+    assert!(told.still_share.is_none_or(|share| share < 0.02), "{told:?}");
     // A video shows the direction of travel.
-    if !write_video(test, &workshop.path("tour.mp4"), WIDTH, &frames) {
+    if !write_video(test, &place.path("tour.mp4"), WIDTH, &frames) {
         return;
     }
-    let split =
-        ["pano", "split", "tour.mp4", "-o", "work", "--layout", "cube6", "--step", "3", "--still-patch"];
-    workshop.succeed(&split);
-    let lines = String::from_utf8(workshop.read("work/frames.jsonl")).expect("text");
-    let kept: Vec<(String, usize)> = lines
+    let split = || {
+        place.split("tour.mp4", "work", |options| {
+            options.views.layout = Layout::Cube6;
+            options.frames.select.step = Some(3.0);
+            options.removal.still_patch = true;
+        })
+    };
+    split();
+    let kept: Vec<(String, usize)> = place
+        .text("work/frames.jsonl")
         .lines()
         .skip(1)
-        .map(|line| serde_json::from_str::<serde_json::Value>(line).expect("an object"))
+        .map(|line| serde_json::from_str::<Value>(line).unwrap())
         .filter(|line| line["kept"] == true)
         .map(|line| {
             let name = line["name"].as_str().expect("a name").to_owned();
@@ -244,17 +255,15 @@ fn an_operator_who_turns_with_the_walk_is_found_by_its_direction() {
     let mut all: Vec<f64> = kept
         .iter()
         .map(|(name, k)| {
-            let mask = removed(&workshop.path(&format!("work/panorama_masks/{name}.png")), WIDTH * WIDTH / 2);
+            let mask = removed(&place.path(&format!("work/panorama_masks/{name}.png")), WIDTH * WIDTH / 2);
             iou(&mask, *k)
         })
         .collect();
     all.sort_by(f64::total_cmp);
     // Masks are dilated by 0.6 degrees here.
     assert!(all[0] >= 0.6 && all[all.len() / 2] >= 0.75, "{all:?}");
-    let masks = std::fs::read_dir(workshop.path("work/masks")).expect("masks of views").count();
-    assert!(masks > 0);
-    let again = workshop.succeed(&split).stdout;
-    assert!(again.contains("frames"), "{again}");
+    assert!(std::fs::read_dir(place.path("work/masks")).unwrap().count() > 0);
+    assert_eq!(split().resumed, kept.len());
 }
 
 /// A camera that moves a tenth of a metre and rotates three degrees per frame.
@@ -267,7 +276,6 @@ fn pose(k: usize) -> Pose {
 /// A person whom the network misses in every fifth frame of a video is masked there, too; detections in single frames
 /// are dropped.
 #[test]
-#[allow(clippy::print_stderr, reason = "figures of research/benchmarks-log.md")]
 fn what_a_frame_missed_is_filled_and_what_it_alone_has_is_dropped() {
     const FRAMES: usize = 20;
     // The network gives it a confidence of 0.63.
@@ -295,14 +303,23 @@ fn what_a_frame_missed_is_filled_and_what_it_alone_has_is_dropped() {
         })
         .collect();
     let test = "what_a_frame_missed_is_filled_and_what_it_alone_has_is_dropped";
-    let Some(workshop) = with_film(test, WIDTH, &frames) else { return };
-    let look = |output: &str, more: &[&str]| {
-        let plain = ["mask", "tour.mp4", "-o", output, "--model", "red.onnx", "--select", "all", "--json"];
-        let told = workshop.succeed(&[&plain[..], &["--dilate", "0"], more].concat()).json();
+    let place = with_network();
+    if !write_video(test, &place.path("tour.mp4"), WIDTH, &frames) {
+        return;
+    }
+    let look = |output: &str, temporal: Option<u32>, threads: u32| {
+        let mut options = MaskOptions {
+            model: Some(place.path("red.onnx")),
+            temporal,
+            threads,
+            ..options(&place, "tour.mp4", output)
+        };
+        options.frames.select.select = Some(SelectBy::All);
+        let told = masked(&options);
         let (mut wanted, mut filled, mut false_ones, mut left) = (0, 0, 0, 0);
         for (k, pose) in poses.iter().enumerate() {
             let truth = pixels(&FIGURE, pose, WIDTH);
-            let mask = removed(&workshop.path(&format!("{output}/frame_{k:06}.png")), truth.len());
+            let mask = removed(&place.path(&format!("{output}/frame_{k:06}.png")), truth.len());
             if is_missed(k) {
                 (wanted, filled) = (wanted + count(&truth), filled + both(&mask, &truth));
                 assert!(count(&mask) * 10 <= 14 * count(&truth) || output != "masks", "frame {k}");
@@ -316,45 +333,34 @@ fn what_a_frame_missed_is_filled_and_what_it_alone_has_is_dropped() {
         }
         (told, filled as f64 / f64::from(wanted as u32), left, false_ones)
     };
-    let (told, filled, left, false_ones) = look("masks", &[]);
-    eprintln!(
-        "temporal filter: {:.1} % filled, {left} of {false_ones} false detections left",
-        100.0 * filled
-    );
+    let (told, filled, left, false_ones) = look("masks", None, 0);
+    println!("temporal filter: {:.1} % filled, {left} of {false_ones} false detections left", 100.0 * filled);
     assert!(filled >= 0.95 && left * 20 <= false_ones, "{filled} {left} of {false_ones}");
-    assert_eq!((told["temporal"].as_u64(), told["filled"].as_u64()), (Some(1), Some(4)));
-    assert_eq!(told["dropped"].as_u64(), Some(false_ones as u64));
+    assert_eq!((told.temporal, told.filled, told.dropped), (1, 4, false_ones));
     // Without the temporal filter the masks are those of the network.
-    let (told, filled, left, _) = look("alone", &["--temporal", "0"]);
+    let (told, filled, left, _) = look("alone", Some(0), 0);
     assert!(filled < 0.02 && left == false_ones, "{filled} {left}");
-    assert_eq!((told["temporal"].as_u64(), told["dropped"].as_u64()), (Some(0), Some(0)));
+    assert_eq!((told.temporal, told.dropped), (0, 0));
     // One and two threads give the same bytes, also for a video whose frames were not analysed before.
-    let (told, ..) = look("two", &["--threads", "2"]);
-    assert_eq!(told["resumed"].as_u64(), Some(0));
+    assert_eq!(look("two", None, 2).0.resumed, 0);
     // Deleted masks are recreated, using their neighbours.
     let name = "masks/frame_000002.png";
-    let before = workshop.read(name);
-    assert_eq!(before, workshop.read("two/frame_000002.png"));
-    std::fs::remove_file(workshop.path(name)).expect("a mask");
-    let (told, ..) = look("masks", &[]);
-    assert_eq!((told["resumed"].as_u64(), workshop.read(name)), (Some(FRAMES as u64 - 1), before));
-    let table =
-        workshop.succeed(&["mask", "tour.mp4", "-o", "told", "--model", "red.onnx", "--fps", "2"]).stdout;
-    for row in ["temporal filter: ", "limited by: ", "inference", "work over", "encode", "beside: sync"] {
-        assert!(table.contains(row), "{row}: {table}");
-    }
+    let before = place.read(name);
+    assert_eq!(before, place.read("two/frame_000002.png"));
+    std::fs::remove_file(place.path(name)).unwrap();
+    let (told, ..) = look("masks", None, 0);
+    assert_eq!((told.resumed, place.read(name)), (FRAMES - 1, before));
 }
 
-/// Masks of dual-fisheye frames, which the split of these frames uses.
+/// Masks of dual-fisheye frames and of pairs of streams, which the split of these frames uses.
 #[test]
 fn frames_of_two_circles_and_of_streams_are_masked_in_their_own_pixels() {
-    let workshop = TestFolder::empty();
-    std::fs::write(workshop.path("red.onnx"), TestNetwork::red_segmenter(160).bytes()).expect("a model");
+    let place = with_network();
     let lenses = r#"{ "width": 800, "height": 400, "lenses": [
         { "cx": 200, "cy": 200, "radius": 195, "half_angle": 98, "roll": 90 },
         { "cx": 600, "cy": 200, "radius": 195, "half_angle": 98, "yaw": 180 } ] }"#;
-    std::fs::write(workshop.path("lens.json"), lenses).expect("a lens file");
-    let fisheye = Projection::Fisheye(DualFisheye::parse(lenses.as_bytes()).expect("lenses"));
+    place.write("lens.json", lenses);
+    let fisheye = Projection::Fisheye(DualFisheye::parse(lenses.as_bytes()).unwrap());
     let eac = Projection::Eac(Eac::from_stream_size(2272, 736).expect("sizes"));
     let pose = room::pose(3, 24);
     // Figures across the seams of either layout, above and below them.
@@ -383,7 +389,6 @@ fn frames_of_two_circles_and_of_streams_are_masked_in_their_own_pixels() {
             truth.push(shows(ray));
             pixel.copy_from_slice(if shows(ray) { &RED } else { &wall });
         }
-        std::fs::create_dir(workshop.path(name)).expect("a folder");
         let half = picture.data.len() / 2;
         let parts = match name {
             "circles" => vec![("f0.png", picture)],
@@ -392,25 +397,32 @@ fn frames_of_two_circles_and_of_streams_are_masked_in_their_own_pixels() {
                 .to_vec(),
         };
         for (file, part) in &parts {
-            let path = workshop.path(name).join(file);
-            std::fs::write(path, png_rgb8(part).expect("a picture")).expect("a frame");
+            place.write(&format!("{name}/{file}"), png_rgb8(part).unwrap());
         }
-        let lens: &[&str] = if name == "circles" { &["--lens", "lens.json"] } else { &[] };
+        let lens = (name == "circles").then(|| place.path("lens.json"));
         let output = format!("{name}_masks");
-        let plain = ["mask", name, "-o", &output, "--model", "red.onnx", "--dilate", "0", "--modes", "both"];
-        workshop.succeed(&[&plain[..], &["--cutout-format", "webp"], lens].concat());
+        let mut options = MaskOptions {
+            model: Some(place.path("red.onnx")),
+            modes: OutputModes::Both,
+            cutouts: CutoutFormat::Webp,
+            ..options(&place, name, &output)
+        };
+        options.frames.lens.clone_from(&lens);
+        masked(&options);
         let file = if name == "circles" { "f0.png.png" } else { "f0.png" };
-        let mask = removed(&workshop.path(&output).join(file), truth.len());
+        let mask = removed(&place.path(&output).join(file), truth.len());
         let (both, mask, wanted) = (both(&mask, &truth), count(&mask), count(&truth));
         let iou = both as f64 / (mask + wanted - both) as f64;
         assert!(iou >= 0.95, "{name}: {iou}");
-        let cutout = workshop.read(&format!("{output}/cutouts/f0.webp"));
+        let cutout = place.read(&format!("{output}/cutouts/f0.webp"));
         assert_eq!((&cutout[..4], &cutout[8..16]), (&b"RIFF"[..], &b"WEBPVP8L"[..]));
         // The split of the same frames takes them.
         let split = format!("{name}_split");
-        workshop.succeed(&[&["pano", "split", name, "-o", &split, "--masks", &output][..], lens].concat());
-        let masks = std::fs::read_dir(workshop.path(&split).join("masks")).expect("masks").count();
-        assert!(masks > 0, "{name}");
+        place.split(name, &split, |options| {
+            options.masks = Some(place.path(&output));
+            options.frames.lens = lens;
+        });
+        assert!(std::fs::read_dir(place.path(&split).join("masks")).unwrap().count() > 0, "{name}");
     }
 }
 
@@ -418,24 +430,22 @@ fn frames_of_two_circles_and_of_streams_are_masked_in_their_own_pixels() {
 #[test]
 fn a_box_in_space_is_kept() {
     const WIDTH: usize = 640;
-    let workshop = TestFolder::empty();
-    std::fs::create_dir(workshop.path("walk")).expect("a folder");
-    let mut csv = String::from("name,x,y,z,qw,qx,qy,qz\n");
+    let place = Place::new();
     let poses: Vec<Pose> = (0..3).map(|k| room::pose(4 * k, 24)).collect();
-    for (k, pose) in poses.iter().enumerate() {
-        let picture = panorama(&[], pose, WIDTH);
-        let path = workshop.path(&format!("walk/p{k}.png"));
-        std::fs::write(path, png_rgb8(&picture).expect("a picture")).expect("a panorama");
-        let ([x, y, z], inverse) = (pose.centre(), se3::transpose(&pose.rotation));
-        let [w, i, j, l] = se3::quaternion_from_rotation(&inverse);
-        csv += &format!("p{k}.png,{x},{y},{z},{w},{i},{j},{l}\n");
+    let names = ["p0.png", "p1.png", "p2.png"];
+    for (name, pose) in names.iter().zip(&poses) {
+        place.write(&format!("walk/{name}"), png_rgb8(&panorama(&[], pose, WIDTH)).unwrap());
     }
-    std::fs::write(workshop.path("poses.csv"), csv).expect("poses");
-    let keep = ["--keep-box", "-0.3,-0.4,-0.6,0.5,0.5,0.2", "--poses", "poses.csv"];
-    workshop.succeed(&[&["mask", "walk", "-o", "masks"][..], &keep].concat());
+    place.write("poses.csv", pose_table(names.into_iter().zip(poses.iter().copied())));
     let [low, high] = [[-0.3, -0.4, -0.6], [0.5, 0.5, 0.2]];
+    let keep = |output: &str| MaskOptions {
+        keep_box: Some(KeepBox { corners: [low, high] }),
+        poses: Some(place.path("poses.csv")),
+        ..MaskOptions::new(place.path("walk"), place.path(output))
+    };
+    masked(&keep("masks"));
     for (k, pose) in poses.iter().enumerate() {
-        let mask = removed(&workshop.path(&format!("masks/p{k}.png.png")), WIDTH * WIDTH / 2);
+        let mask = removed(&place.path(&format!("masks/p{k}.png.png")), WIDTH * WIDTH / 2);
         // Stepping along each ray gives the same box.
         let mut wrong = 0;
         for (at, is_removed) in mask.iter().enumerate() {
@@ -451,10 +461,7 @@ fn a_box_in_space_is_kept() {
         assert!(wrong * 30 <= mask.len() - count(&mask), "frame {k}: {wrong} px");
     }
     // A frame without a pose is reported and left out.
-    let others =
-        std::fs::read_to_string(workshop.path("poses.csv")).expect("poses").replace("p2.png", "q.png");
-    std::fs::write(workshop.path("poses.csv"), others).expect("poses");
-    let finished = workshop.run(&[&["mask", "walk", "-o", "two"][..], &keep].concat());
-    assert_eq!(finished.code, 1, "{finished:?}");
-    assert!(finished.stderr.contains("p2: frame: has no pose"), "{}", finished.stderr);
+    place.write("poses.csv", place.text("poses.csv").replace("p2.png", "q.png"));
+    let skipped = format!("{:?}", masked(&keep("two")).skipped);
+    assert!(skipped.contains("p2: frame: has no pose"), "{skipped}");
 }
