@@ -1,11 +1,12 @@
 //! Three levels of help: `-h` lists what most people need, `--help` what is worth knowing, `--help-all` everything.
 //!
 //! A command with few options lists all of them at every level. For the others an option is common, usual or rare by its
-//! name, the same in every command.
+//! name, the same in every command: options of footage by their table, others by the lists below.
 
 use std::ffi::OsString;
 
 use clap::{Arg, ArgAction, Command};
+use gausset::footage_options::{HelpLevel, all_options};
 
 /// Maximum number of options of a command without levels.
 const FEW: usize = 20;
@@ -37,7 +38,7 @@ const COMMON: [&str; 22] = [
 ];
 
 /// Options of `--help-all` alone: details of the optimisation and of rare inputs.
-const RARE: [&str; 90] = [
+const RARE: [&str; 82] = [
     // What a run writes, and when.
     "log",
     "no-report",
@@ -112,14 +113,6 @@ const RARE: [&str; 90] = [
     "sfm-threads",
     "tool-timeout",
     // Footage.
-    "from",
-    "from-faces",
-    "from-turns",
-    "every",
-    "step",
-    "sharpest-of",
-    "stereo",
-    "lens",
     "lenses",
     "look",
     "lut",
@@ -146,9 +139,12 @@ pub(crate) fn with_levels(command: Command) -> Command {
     if options(&command).count() <= FEW {
         return command;
     }
+    let footage = all_options();
     let command = command.mut_args(|arg| match arg.get_long() {
         Some(name) => {
-            let (is_common, is_rare) = (COMMON.contains(&name), RARE.contains(&name));
+            let level = footage.iter().find(|option| option.key == name).map(|option| option.level);
+            let is_common = COMMON.contains(&name) || level == Some(HelpLevel::Common);
+            let is_rare = RARE.contains(&name) || level == Some(HelpLevel::Rare);
             arg.hide_short_help(!is_common).hide_long_help(is_rare)
         }
         None => arg,

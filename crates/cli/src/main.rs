@@ -17,6 +17,7 @@ mod device;
 mod events;
 mod exit;
 mod flags;
+mod footage;
 mod help_levels;
 mod interrupt;
 mod lines;

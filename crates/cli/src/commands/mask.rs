@@ -12,13 +12,13 @@ use gausset_train::MemoryLimit;
 
 use crate::EarlyExit;
 use crate::commands::frame_jobs::{FrameJobArgs, run_frame_job};
-use crate::commands::pano::split::FrameArgs;
 use crate::commands::pano::track::TrackFileArgs;
 use crate::commands::pano::views::layout_parser;
 use crate::console::Console;
 use crate::describe;
 use crate::device::ComputeArgs;
 use crate::exit::Status;
+use crate::footage::FootageArgs;
 use crate::lines::Lines;
 use crate::mask_engine::MaskEngineArgs;
 
@@ -150,7 +150,7 @@ pub(crate) struct MaskArgs {
     #[arg(long, value_name = "DIR", conflicts_with = "dry_run")]
     profile: Option<PathBuf>,
     #[command(flatten)]
-    choice: FrameArgs,
+    choice: FootageArgs<FrameOptions>,
     #[command(flatten)]
     track: TrackFileArgs,
     #[command(flatten)]
@@ -196,7 +196,7 @@ impl MaskArgs {
         options.wanted.keep.clone_from(&self.keep);
         options.wanted.confidence = self.confidence;
         MaskOptions {
-            frames: FrameOptions { track: self.track.options(), ..self.choice.options() },
+            frames: FrameOptions { track: self.track.options(), ..self.choice.0.clone() },
             kind: self.kind,
             keep_box: self.keep_box.map(|corners| KeepBox { corners }),
             poses: self.poses.clone(),

@@ -22,6 +22,7 @@ pub mod split;
 pub mod static_foreground;
 pub mod track;
 
+pub use crate::footage_options::{FrameOptions, ProjectionOptions, SelectionOptions};
 pub use alignment::PanoAlignment;
 pub use calibrate::{CalibrateOptions, CircleRadius};
 pub use colour::ColourOptions;
@@ -31,8 +32,8 @@ pub use mask_options::{MaskStatistics, MaskingOptions};
 pub use masks::MasksOptions;
 pub use prior_knowledge::PriorKnowledge;
 pub use run::{PanoOptions, PanoRun};
-pub use shape::{ProjectionOptions, SourceProjection};
-pub use source::{FrameOptions, is_image_extension};
+pub use shape::SourceProjection;
+pub use source::is_image_extension;
 pub use split::{LensArrangement, SplitOptions, ViewOptions};
 pub use static_foreground::{StaticMasks, StillChoice};
 pub use track::{TrackOffset, TrackOptions};

@@ -27,11 +27,12 @@ use super::colour::ColourOptions;
 use super::mask_options::{MaskStatistics, MaskingOptions};
 use super::model;
 use super::prior_knowledge::PriorKnowledge;
-use super::source::{FrameOptions, is_image_extension};
+use super::source::is_image_extension;
 use super::sphere;
 use super::split::{self, LensArrangement, SplitOptions, ViewOptions};
 use super::track::TrackOptions;
 use crate::aligner::{AlignerOptions, TOOL_TIMEOUT};
+use crate::footage_options::{FrameOptions, OptionGroup};
 use crate::mask_engine::EngineKind;
 use crate::training::{self, RunSettings, Trained};
 use crate::{Event, Failure, Host, Stage, records};
@@ -344,19 +345,6 @@ fn options_record(options: &PanoOptions) -> Value {
         "look": Some(options.colours.look.text()).filter(|text| !text.is_empty()),
         "lut": place(&options.colours.lut),
         "equalise": options.colours.equalise.map(gausset_pano::equalise::Equalise::name),
-        "every": frames.every,
-        "select": frames.select.select.map(SelectBy::name),
-        "step": frames.select.step,
-        "fps": frames.fps,
-        "start": frames.start,
-        "end": frames.end,
-        "sharpest-of": frames.sharpest_of,
-        "stereo": frames.is_stereo.then_some("tb"),
-        "lens": place(&frames.lens),
-        "max-frames": frames.max_frames,
-        "from": frames.shape.from.map(super::shape::SourceProjection::name),
-        "from-faces": frames.shape.faces.map(|faces| faces.map(gausset_pano::cube::Face::name).join(" ")),
-        "from-turns": frames.shape.turns.map(|turns| format!("{turns:?}")),
         "sfm-seed": options.tool.seed,
         "mapper": options.tool.non_default_mapper(),
         "aligner": options.tool.non_default_aligner(),
@@ -366,7 +354,7 @@ fn options_record(options: &PanoOptions) -> Value {
         "seed": training.seed.unwrap_or(0),
         "test-every": training.test_every,
     });
-    for (key, value) in options.known.record() {
+    for (key, value) in frames.record().into_iter().chain(options.known.record()) {
         all[key] = value;
     }
     all

@@ -4,7 +4,7 @@
 use std::path::Path;
 
 use gausset_compute::{SimdLevel, dispatch_level};
-use gausset_pano::cube::{self, Cube, CubeLayout, Face, Faces, MAX_FACE_SIDE, StripOrder};
+use gausset_pano::cube::{self, Cube, CubeLayout, Faces, MAX_FACE_SIDE, StripOrder};
 use gausset_pano::frames::SourceFrame;
 use gausset_pano::jpeg::Decoder;
 use gausset_pano::load::{self, ImageLimits, LoadedImage};
@@ -13,6 +13,7 @@ use gausset_pano::projection::Projection;
 use gausset_pano::sphere_video::SphereVideo;
 use gausset_pano::video::VideoProblem;
 
+use crate::footage_options::ProjectionOptions;
 use crate::{Failure, Host};
 
 /// Projection of full-sphere images.
@@ -67,17 +68,6 @@ enum SizeClass {
 
 /// Message for an image with the size of a cross whose corners are not empty.
 const NO_CORNERS: &str = "may be a cross, but its corners are not of one colour (expected a panorama of 2:1, or a cross); use ⟨from = cross⟩ if it is one";
-
-/// Options about the projection of a source; the rest is derived from the image size.
-#[derive(Clone, Debug, Default, PartialEq)]
-pub struct ProjectionOptions {
-    /// The projection.
-    pub from: Option<SourceProjection>,
-    /// Order of the faces of a strip [default: rludfb].
-    pub faces: Option<[Face; 6]>,
-    /// Clockwise quarter turns of the face at each position of a strip [default: none].
-    pub turns: Option<[u8; 6]>,
-}
 
 impl ProjectionOptions {
     /// Whether options for strips are set.

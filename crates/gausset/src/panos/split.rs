@@ -25,8 +25,9 @@ use serde::Serialize;
 
 use super::colour::{self, ColourOptions};
 use super::mask_options::{MaskStatistics, MaskingOptions};
-use super::source::{Footage, FrameOptions};
+use super::source::Footage;
 use crate::aligner::TOOL_TIMEOUT;
+use crate::footage_options::FrameOptions;
 use crate::memory::budget;
 use crate::{CountedItem, Event, Failure, Host, Stage, device, profiling, records};
 

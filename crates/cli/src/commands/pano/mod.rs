@@ -11,7 +11,6 @@ pub(crate) mod layouts;
 pub(crate) mod masking;
 pub(crate) mod masks;
 pub(crate) mod preview;
-pub(crate) mod projection;
 pub(crate) mod run;
 pub(crate) mod split;
 pub(crate) mod track;

@@ -7,7 +7,7 @@ use std::sync::atomic::{AtomicBool, Ordering};
 use std::time::Duration;
 
 use clap::Args;
-use gausset::panos::FrameOptions;
+use gausset::panos::{FrameOptions, ProjectionOptions};
 use gausset::{Failure, panos};
 use gausset_compute::{Exec, Pool};
 use gausset_io::atomic::{Disk, Overwrite, WriteOptions, check_output, write_atomic_with};
@@ -19,7 +19,6 @@ use gausset_view::Server;
 use gausset_view::preview::{MAX_WIDTH, PreviewOptions, PreviewPage};
 
 use super::colour::ColourArgs;
-use super::projection::ProjectionArgs;
 use super::views::ViewLayoutArgs;
 use crate::EarlyExit;
 use crate::commands::viewer::{ListenArgs, announce, server_failure};
@@ -27,6 +26,7 @@ use crate::console::Console;
 use crate::describe;
 use crate::events::run_job;
 use crate::exit::Status;
+use crate::footage::FootageArgs;
 use crate::interrupt::Interrupt;
 
 const AFTER_HELP: &str = "\
@@ -74,7 +74,7 @@ pub(crate) struct PreviewArgs {
     #[arg(long, value_name = "S", default_value_t = 0.0, help_heading = "Frames")]
     start: f64,
     #[command(flatten)]
-    shape: ProjectionArgs,
+    shape: FootageArgs<ProjectionOptions>,
     #[command(flatten)]
     colours: ColourArgs,
     #[command(flatten)]
@@ -114,7 +114,7 @@ pub(crate) fn run(args: &PreviewArgs, console: &Console) -> Result<Status, Early
     let pool = Pool::with_all_cores();
     let interrupt = Interrupt::watch();
     let choice = FrameOptions {
-        shape: args.shape.options(),
+        shape: args.shape.0.clone(),
         lens: args.lens.clone(),
         start: args.start,
         ..FrameOptions::default()

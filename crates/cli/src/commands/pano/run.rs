@@ -6,7 +6,7 @@ use clap::Args;
 use gausset::Host;
 use gausset::panos::MaskStatistics;
 use gausset::panos::run as pano_run;
-use gausset::panos::{PanoOptions, PanoRun};
+use gausset::panos::{FrameOptions, PanoOptions, PanoRun};
 use gausset_pano::layout::Layout;
 use gausset_train::TrainOptions;
 use serde::Serialize;
@@ -14,7 +14,6 @@ use serde::Serialize;
 use super::align::{AlignerArgs, ToolArgs, TrackArgs};
 use super::colour::ColourArgs;
 use super::masking::MaskingArgs;
-use super::split::FrameArgs;
 use super::views::{LensModeArgs, layout_parser};
 use crate::commands::overwrite;
 use crate::commands::training::{RunOutputArgs, WithLeftOut, exit_status, summary_json, training_status};
@@ -23,6 +22,7 @@ use crate::console::Console;
 use crate::device::ComputeArgs;
 use crate::events::run_job_with_viewer;
 use crate::exit::Status;
+use crate::footage::FootageArgs;
 use crate::interrupt::Interrupt;
 use crate::options::{ExtraOptionArgs, OptionArgs, PanoRunCommand};
 use crate::{EarlyExit, describe, table};
@@ -68,7 +68,7 @@ pub(crate) struct RunArgs {
     #[command(flatten, next_help_heading = "Views")]
     removal: MaskingArgs,
     #[command(flatten)]
-    choice: FrameArgs,
+    choice: FootageArgs<FrameOptions>,
     #[command(flatten)]
     colours: ColourArgs,
     #[command(flatten)]
@@ -136,7 +136,7 @@ pub(crate) fn run(args: &RunArgs, console: &Console) -> Result<Status, EarlyExit
         mask_command: args.mask_command.clone(),
         removal: args.removal.options(),
         colours: args.colours.options(),
-        frames: args.choice.options(),
+        frames: args.choice.0.clone(),
         tool: args.aligner.tool_options(&args.tool),
         known: args.track.known_poses(),
         training: TrainOptions { test_every: args.test_every, threads: Some(args.compute.threads), ..given },

@@ -13,9 +13,7 @@ use gausset_train::MemoryLimit;
 use serde::Serialize;
 
 use super::colour::ColourArgs;
-use super::frames::SelectArgs;
 use super::masking::MaskingArgs;
-use super::projection::ProjectionArgs;
 use super::track::TrackFileArgs;
 use super::views::{LensModeArgs, ViewLayoutArgs};
 use crate::commands::training::{exit_status, interrupted_status};
@@ -23,6 +21,7 @@ use crate::console::Console;
 use crate::device::ComputeArgs;
 use crate::events::run_job;
 use crate::exit::Status;
+use crate::footage::FootageArgs;
 use crate::interrupt::Interrupt;
 use crate::{EarlyExit, describe};
 
@@ -48,7 +47,7 @@ pub(crate) struct SplitArgs {
     #[command(flatten)]
     pub(crate) lenses: LensModeArgs,
     #[command(flatten)]
-    pub(crate) choice: FrameArgs,
+    pub(crate) choice: FootageArgs<FrameOptions>,
     #[command(flatten)]
     pub(crate) track: TrackFileArgs,
     #[command(flatten)]
@@ -126,57 +125,6 @@ pub(crate) struct SplitArgs {
     pub(crate) compute: ComputeArgs,
 }
 
-/// Arguments that select and interpret frames.
-#[derive(Clone, Debug, Default, Args)]
-pub(crate) struct FrameArgs {
-    /// Use every N-th frame.
-    #[arg(long, value_name = "N", default_value_t = 1, help_heading = "Frames", value_parser = clap::value_parser!(u32).range(1..))]
-    pub(crate) every: u32,
-    #[command(flatten)]
-    pub(crate) select: SelectArgs,
-    /// Video: frames per second, selected by time.
-    #[arg(long, value_name = "FPS", help_heading = "Frames", value_parser = parse_positive)]
-    pub(crate) fps: Option<f64>,
-    /// Video: start time in seconds.
-    #[arg(long, value_name = "S", default_value_t = 0.0, help_heading = "Frames")]
-    pub(crate) start: f64,
-    /// Video: end time in seconds.
-    #[arg(long, value_name = "S", help_heading = "Frames", value_parser = parse_positive)]
-    pub(crate) end: Option<f64>,
-    /// Video: use the sharpest of N neighbouring frames.
-    #[arg(long, value_name = "N", default_value_t = 1, help_heading = "Frames", value_parser = clap::value_parser!(u32).range(1..=1000))]
-    pub(crate) sharpest_of: u32,
-    /// Stereo layout of the frames: tb (top-bottom; the upper eye is used).
-    #[arg(long, value_name = "HOW", help_heading = "Frames", value_parser = PossibleValuesParser::new(["tb"]))]
-    pub(crate) stereo: Option<String>,
-    /// Lens file for dual-fisheye frames (docs/reference/pano.md).
-    #[arg(long, value_name = "FILE", help_heading = "Frames")]
-    pub(crate) lens: Option<PathBuf>,
-    /// Maximum number of frames, spaced by parallax for a video and evenly for a folder.
-    #[arg(long, value_name = "N", help_heading = "Frames", value_parser = clap::value_parser!(u32).range(1..))]
-    pub(crate) max_frames: Option<u32>,
-    #[command(flatten)]
-    pub(crate) shape: ProjectionArgs,
-}
-
-impl FrameArgs {
-    pub(crate) fn options(&self) -> FrameOptions {
-        FrameOptions {
-            every: self.every,
-            select: self.select.options(),
-            fps: self.fps,
-            start: self.start,
-            end: self.end,
-            sharpest_of: self.sharpest_of,
-            is_stereo: self.stereo.is_some(),
-            lens: self.lens.clone(),
-            max_frames: self.max_frames,
-            shape: self.shape.options(),
-            track: None,
-        }
-    }
-}
-
 impl SplitArgs {
     fn options(&self) -> Result<SplitOptions, Failure> {
         let format = match (self.format.as_str(), self.quality) {
@@ -197,7 +145,7 @@ impl SplitArgs {
             input: self.input.clone(),
             output: self.output.clone(),
             views: ViewOptions { lenses: self.lenses.lenses, ..self.views.options() },
-            frames: FrameOptions { track: self.track.options(), ..self.choice.options() },
+            frames: FrameOptions { track: self.track.options(), ..self.choice.0.clone() },
             crop_bottom: self.crop_bottom,
             masks: self.masks.clone(),
             mask_command: self.mask_command.clone(),

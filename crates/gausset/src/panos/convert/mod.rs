@@ -40,7 +40,8 @@ use serde::Serialize;
 
 use super::colour::{self, ColourOptions};
 use super::frame_reader::{ReadFailure, SourceFrames};
-use super::source::{Footage, FrameOptions};
+use super::source::Footage;
+use crate::footage_options::FrameOptions;
 use crate::memory::budget;
 use crate::{Failure, Host, device};
 pub use panorama::panorama_of;
