@@ -12,7 +12,7 @@ use gausset::footage_options::{HelpLevel, all_options};
 const FEW: usize = 20;
 
 /// Options of `-h`.
-const COMMON: [&str; 22] = [
+const COMMON: [&str; 20] = [
     "output",
     "resume",
     "config",
@@ -31,14 +31,12 @@ const COMMON: [&str; 22] = [
     "viewer",
     "mask-model",
     "model",
-    "layout",
-    "size",
     "to",
     "orbit",
 ];
 
 /// Options of `--help-all` alone: details of the optimisation and of rare inputs.
-const RARE: [&str; 82] = [
+const RARE: [&str; 78] = [
     // What a run writes, and when.
     "log",
     "no-report",
@@ -113,10 +111,6 @@ const RARE: [&str; 82] = [
     "sfm-threads",
     "tool-timeout",
     // Footage.
-    "lenses",
-    "look",
-    "lut",
-    "equalise",
     "track",
     "track-offset",
     "refine",

@@ -10,6 +10,9 @@ mod value;
 mod words;
 
 pub use row::{HelpLevel, OptionGroup, OptionInfo};
-pub use table::{FrameOptions, ProjectionOptions, SelectionOptions, all_options};
+pub use table::{
+    ColourOptions, FrameOptions, LensViewOptions, ProjectionOptions, SelectionOptions, TrainViewOptions,
+    ViewOptions, all_options,
+};
 pub use value::{OptionValue, ValueSyntax};
 pub use words::StereoLayout;

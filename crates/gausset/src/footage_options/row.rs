@@ -87,7 +87,11 @@ pub(super) struct OptionRow<T> {
     syntax: ValueSyntax,
     range: Option<Range<T>>,
     has_words_in_help: bool,
+    allows_hyphen: bool,
     level: HelpLevel,
+    conflicts: &'static [&'static str],
+    needs: Option<&'static str>,
+    is_listed: bool,
     is_always_recorded: bool,
 }
 
@@ -104,12 +108,31 @@ pub(super) fn option<T: OptionValue>(
         syntax: T::syntax(),
         range: None,
         has_words_in_help: false,
+        allows_hyphen: false,
         level: HelpLevel::Usual,
+        conflicts: &[],
+        needs: None,
+        is_listed: true,
         is_always_recorded: false,
     }
 }
 
+/// An option without a value, which is off by default.
+pub(super) fn flag(key: &'static str) -> OptionRow<bool> {
+    option(key, "", false)
+}
+
+/// A value of a group that is not one of its options.
+pub(super) fn unlisted<T: OptionValue>(default: T) -> OptionRow<T> {
+    OptionRow { is_listed: false, ..option("", "", default) }
+}
+
 impl<T: OptionValue> OptionRow<T> {
+    /// The row of a field of this type.
+    pub(super) fn of_type(row: Self) -> Self {
+        row
+    }
+
     /// Limits a whole number.
     pub(super) fn within(self, least: u32, most: u32) -> Self {
         Self { syntax: ValueSyntax::Whole { least, most }, ..self }
@@ -123,6 +146,21 @@ impl<T: OptionValue> OptionRow<T> {
     /// Marks that the help text lists the accepted words, so that front ends do not repeat them.
     pub(super) fn help_lists_words(self) -> Self {
         Self { has_words_in_help: true, ..self }
+    }
+
+    /// Accepts values that begin with a hyphen.
+    pub(super) fn allow_hyphen(self) -> Self {
+        Self { allows_hyphen: true, ..self }
+    }
+
+    /// The options that exclude this one.
+    pub(super) fn conflicts(self, conflicts: &'static [&'static str]) -> Self {
+        Self { conflicts, ..self }
+    }
+
+    /// Lists the option in the short help.
+    pub(super) fn common(self) -> Self {
+        Self { level: HelpLevel::Common, ..self }
     }
 
     /// Lists the option in the help of all options alone.
@@ -178,6 +216,9 @@ impl<T: OptionValue> GroupField<T> for OptionRow<T> {
     }
 
     fn table(self, heading: &'static str, help: &str) -> Vec<OptionInfo> {
+        if !self.is_listed {
+            return Vec::new();
+        }
         let row = self.clone();
         vec![OptionInfo {
             key: self.key,
@@ -187,19 +228,22 @@ impl<T: OptionValue> GroupField<T> for OptionRow<T> {
             default: self.default.to_text(),
             syntax: self.syntax,
             has_words_in_help: self.has_words_in_help,
-            allows_hyphen: false,
+            allows_hyphen: self.allows_hyphen,
             level: self.level,
-            conflicts: &[],
-            needs: None,
+            conflicts: self.conflicts,
+            needs: self.needs,
             check: Arc::new(move |text| row.parse(OsStr::new(text)).map(drop)),
         }]
     }
 
     fn set(self, value: &mut T, key: &str, text: &OsStr) -> Option<Result<(), String>> {
-        (key == self.key).then(|| self.parse(text).map(|parsed| *value = parsed))
+        (self.is_listed && key == self.key).then(|| self.parse(text).map(|parsed| *value = parsed))
     }
 
     fn record(self, value: &T) -> Vec<(&'static str, Value)> {
+        if !self.is_listed {
+            return Vec::new();
+        }
         let is_told = self.is_always_recorded || *value != self.default;
         vec![(self.key, if is_told { value.to_record() } else { Value::Null })]
     }
@@ -288,9 +332,8 @@ macro_rules! field {
     ($type:ty) => {
         NestedGroup::<$type>::default()
     };
-    ($type:ty, $row:expr) => {{
-        let row: OptionRow<$type> = $row;
-        row
-    }};
+    ($type:ty, $row:expr) => {
+        OptionRow::<$type>::of_type($row)
+    };
 }
 pub(super) use field;

@@ -7,12 +7,17 @@ use std::ffi::OsStr;
 use std::path::PathBuf;
 
 use gausset_pano::cube::Face;
+use gausset_pano::equalise::Equalise;
+use gausset_pano::layout::Layout;
+use gausset_pano::look::ColourSettings;
 use gausset_pano::selection::SelectBy;
 use serde_json::Value;
 
-use super::row::{GroupField, NestedGroup, OptionGroup, OptionInfo, OptionRow, field, option, option_groups};
+use super::row::{
+    GroupField, NestedGroup, OptionGroup, OptionInfo, OptionRow, field, flag, option, option_groups, unlisted,
+};
 use super::words::StereoLayout;
-use crate::panos::{SourceProjection, TrackOptions};
+use crate::panos::{LensArrangement, SourceProjection, TrackOptions};
 
 const POSITIVE: &str = "a number above 0, at most 1000000";
 
@@ -65,5 +70,52 @@ option_groups! {
         shape: ProjectionOptions;
         /// Video: GPS track, for motion that the images do not show.
         track: Option<TrackOptions>;
+    }
+
+    /// Arrangement of views relative to the lenses of dual-lens frames.
+    LensViewOptions under "Views" {
+        /// With --lens: views across both lenses (together), or views within one lens and a pose per lens, so that no
+        /// view crosses the seam (separate).
+        lenses: LensArrangement = option("lenses", "HOW", LensArrangement::Together).help_lists_words().rare();
+    }
+
+    /// Layout and size of the views.
+    ViewOptions under "Views" {
+        /// View layout: ring8|ring8-110|ring12-110|ring4|dome16|dense17|cube6|cube8|cube8-full|colmap12|ring8-caps.
+        layout: Layout = option("layout", "LAYOUT", Layout::Ring8).help_lists_words().common();
+        /// JSON file of custom views: a list of {yaw, pitch, roll, hfov, width, height}.
+        views: Option<PathBuf> = option("views", "FILE", None).conflicts(&["layout"]);
+        /// Side of a view, px [default: a quarter of the panorama's width at 90 degrees].
+        size: Option<u32> = option("size", "PX", None).within(16, 16_384).common();
+        /// Horizontal field of view, degrees [default: the layout's].
+        fov: Option<f64> = option("fov", "DEG", None);
+        /// Rotation of all views to the right, degrees.
+        rotate: f64 = option("rotate", "DEG", 0.0);
+        /// Add the fewest views that make the layout cover the full sphere, and list them.
+        full_sphere: bool = flag("full-sphere");
+        /// Arrangement of the views relative to the lenses of dual-lens frames ([`LensViewOptions`]).
+        lenses: LensArrangement = unlisted(LensArrangement::Together);
+    }
+
+    /// Views for the training of `pano run`.
+    TrainViewOptions under "Views" {
+        /// Layout of the training views.
+        layout: Layout = option("train-layout", "LAYOUT", Layout::Cube6).help_lists_words().always_recorded();
+        /// Arrangement relative to the lenses of dual-lens frames, for alignment and training.
+        lenses: LensViewOptions;
+        /// Side of a training view, px [default: a quarter of the panorama's width].
+        size: Option<u32> = option("train-size", "PX", None).within(16, 16_384);
+    }
+
+    /// Colour options.
+    ColourOptions under "Colours" {
+        /// Colour adjustments KEY=VALUE,...: exposure (stops), and from -100 to 100 warmth, tint, brightness, contrast,
+        /// highlights, shadows, black, saturation, vibrance.
+        look: ColourSettings = option("look", "SETTINGS", ColourSettings::default()).allow_hyphen().rare();
+        /// Colour lookup table (.cube), applied after --look.
+        lut: Option<PathBuf> = option("lut", "FILE", None).rare();
+        /// Equalise exposure and white balance: off, lenses (the two of a frame) or frames [default: lenses, if there
+        /// are two].
+        equalise: Option<Equalise> = option("equalise", "WHAT", None).help_lists_words().rare();
     }
 }

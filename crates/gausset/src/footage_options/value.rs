@@ -4,11 +4,14 @@ use std::ffi::OsStr;
 use std::path::PathBuf;
 
 use gausset_pano::cube::{Face, StripOrder};
+use gausset_pano::equalise::Equalise;
+use gausset_pano::layout::Layout;
+use gausset_pano::look::ColourSettings;
 use gausset_pano::selection::SelectBy;
 use serde_json::{Value, json};
 
 use super::words::StereoLayout;
-use crate::panos::SourceProjection;
+use crate::panos::{LensArrangement, SourceProjection};
 use crate::records::canonical_path;
 
 /// Syntax of the values of an option.
@@ -176,6 +179,20 @@ impl OptionValue for [u8; 6] {
     }
 }
 
+impl OptionValue for ColourSettings {
+    fn syntax() -> ValueSyntax {
+        ValueSyntax::Text
+    }
+
+    fn from_text(text: &OsStr) -> Result<Self, String> {
+        Self::parse(utf8(text)?).map_err(|e| e.to_string())
+    }
+
+    fn to_text(&self) -> Option<String> {
+        Some(self.text()).filter(|text| !text.is_empty())
+    }
+}
+
 /// Types with a constant `ALL` and a method `name`.
 macro_rules! word_values {
     ($($type:ty),+) => {$(
@@ -197,4 +214,4 @@ macro_rules! word_values {
     )+};
 }
 
-word_values!(SelectBy, SourceProjection, StereoLayout);
+word_values!(Equalise, Layout, LensArrangement, SelectBy, SourceProjection, StereoLayout);

@@ -22,10 +22,12 @@ pub mod split;
 pub mod static_foreground;
 pub mod track;
 
-pub use crate::footage_options::{FrameOptions, ProjectionOptions, SelectionOptions};
+pub use crate::footage_options::{
+    ColourOptions, FrameOptions, LensViewOptions, ProjectionOptions, SelectionOptions, TrainViewOptions,
+    ViewOptions,
+};
 pub use alignment::PanoAlignment;
 pub use calibrate::{CalibrateOptions, CircleRadius};
-pub use colour::ColourOptions;
 pub use convert::{PanoConvertOptions, panorama_of};
 pub use frames::{FootageKind, FramesOptions};
 pub use mask_options::{MaskStatistics, MaskingOptions};
@@ -34,6 +36,6 @@ pub use prior_knowledge::PriorKnowledge;
 pub use run::{PanoOptions, PanoRun};
 pub use shape::SourceProjection;
 pub use source::is_image_extension;
-pub use split::{LensArrangement, SplitOptions, ViewOptions};
+pub use split::{LensArrangement, SplitOptions};
 pub use static_foreground::{StaticMasks, StillChoice};
 pub use track::{TrackOffset, TrackOptions};

@@ -23,16 +23,15 @@ use serde_json::{Value, json};
 
 use super::align;
 use super::alignment::PanoAlignment;
-use super::colour::ColourOptions;
 use super::mask_options::{MaskStatistics, MaskingOptions};
 use super::model;
 use super::prior_knowledge::PriorKnowledge;
 use super::source::is_image_extension;
 use super::sphere;
-use super::split::{self, LensArrangement, SplitOptions, ViewOptions};
+use super::split::{self, LensArrangement, SplitOptions};
 use super::track::TrackOptions;
 use crate::aligner::{AlignerOptions, TOOL_TIMEOUT};
-use crate::footage_options::{FrameOptions, OptionGroup};
+use crate::footage_options::{ColourOptions, FrameOptions, OptionGroup, TrainViewOptions, ViewOptions};
 use crate::mask_engine::EngineKind;
 use crate::training::{self, RunSettings, Trained};
 use crate::{Event, Failure, Host, Stage, records};
@@ -53,12 +52,8 @@ pub struct PanoOptions {
     pub input: PathBuf,
     /// Output folder.
     pub output: PathBuf,
-    /// Layout of the views for training.
-    pub train_layout: Layout,
-    /// Arrangement of the views relative to the lenses of dual-lens frames.
-    pub lenses: LensArrangement,
-    /// Side of the views for training in pixels; `None` = a quarter of the panorama's width.
-    pub train_size: Option<u32>,
+    /// Views for training.
+    pub views: TrainViewOptions,
     /// Masks everything within this angle of the nadir in degrees: tripod, operator.
     pub crop_bottom: f64,
     /// Folder with one mask per frame (0 = remove).
@@ -91,9 +86,7 @@ impl PanoOptions {
         Self {
             input: input.into(),
             output: output.into(),
-            train_layout: Layout::Cube6,
-            lenses: LensArrangement::Together,
-            train_size: None,
+            views: TrainViewOptions::default(),
             crop_bottom: 0.0,
             masks: None,
             mask_command: None,
@@ -153,7 +146,9 @@ pub fn run(options: &PanoOptions, conditions: RunSettings, host: &mut Host<'_>) 
     options.removal.check()?;
     TrainConfig::resolve(&training_options(options, &folders.train, None), None)?;
     options.known.check(options.tool.aligner)?;
-    if options.lenses == LensArrangement::Separate && options.train_layout != Layout::Cube6 {
+    let (train_layout, train_size) = (options.views.layout, options.views.size);
+    let lenses = options.views.lenses.lenses;
+    if lenses == LensArrangement::Separate && train_layout != Layout::Cube6 {
         return Err(Failure::usage(
             "⟨lenses = separate⟩: has a fixed layout (found ⟨train-layout⟩); leave one of both out",
         ));
@@ -162,7 +157,6 @@ pub fn run(options: &PanoOptions, conditions: RunSettings, host: &mut Host<'_>) 
     if aligned()?.is_none() {
         options.tool.find(host)?;
     }
-    let lenses = options.lenses;
     let views = |layout, size| ViewOptions { layout, size, lenses, ..ViewOptions::default() };
     let mut cut = split_options(options, &folders.align, views(Layout::Ring8, None), conditions);
     let source = cut.open(host)?;
@@ -221,8 +215,8 @@ pub fn run(options: &PanoOptions, conditions: RunSettings, host: &mut Host<'_>) 
     }
     host.stage(Stage::CutForTraining);
     let chosen = match lenses {
-        LensArrangement::Together => views(options.train_layout, options.train_size),
-        LensArrangement::Separate => views(Layout::Ring8, options.train_size),
+        LensArrangement::Together => views(train_layout, train_size),
+        LensArrangement::Separate => views(Layout::Ring8, train_size),
     };
     let cut = SplitOptions {
         force: cut.force,
@@ -331,9 +325,6 @@ fn options_record(options: &PanoOptions) -> Value {
         "made-by": MADE_BY,
         "input": records::canonical_path(&options.input),
         "panoramas": training.panoramas.filter(|route| *route != Panoramas::Cube).map(|route| route.word()),
-        "train-layout": options.train_layout.name(),
-        "train-size": options.train_size,
-        "lenses": Some(options.lenses).filter(|lenses| *lenses != LensArrangement::Together).map(LensArrangement::name),
         "crop-bottom": options.crop_bottom,
         "masks": place(&options.masks),
         "mask-command": options.mask_command,
@@ -342,9 +333,6 @@ fn options_record(options: &PanoOptions) -> Value {
         "shadow": removal.shadow.then_some(true),
         "temporal": removal.temporal,
         "mask-engine": Some(removal.engine.kind).filter(|kind| *kind != EngineKind::Rten).map(EngineKind::name),
-        "look": Some(options.colours.look.text()).filter(|text| !text.is_empty()),
-        "lut": place(&options.colours.lut),
-        "equalise": options.colours.equalise.map(gausset_pano::equalise::Equalise::name),
         "sfm-seed": options.tool.seed,
         "mapper": options.tool.non_default_mapper(),
         "aligner": options.tool.non_default_aligner(),
@@ -354,7 +342,9 @@ fn options_record(options: &PanoOptions) -> Value {
         "seed": training.seed.unwrap_or(0),
         "test-every": training.test_every,
     });
-    for (key, value) in frames.record().into_iter().chain(options.known.record()) {
+    let known = options.known.record().to_vec();
+    let footage = [options.views.record(), options.colours.record(), frames.record(), known];
+    for (key, value) in footage.into_iter().flatten() {
         all[key] = value;
     }
     all

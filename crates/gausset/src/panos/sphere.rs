@@ -48,7 +48,7 @@ pub(super) fn check(options: &PanoOptions, source: &Footage) -> Result<(), Failu
     if options.mask_command.is_some() {
         return bad("reads masks from files only (found ⟨mask-command⟩)");
     }
-    if options.train_size.is_some() {
+    if options.views.size.is_some() {
         return bad("has no views (found ⟨train-size⟩; use ⟨max-resolution⟩ to reduce panoramas)");
     }
     Ok(())

@@ -23,32 +23,13 @@ use gausset_pano::split::{
 use gausset_train::MemoryLimit;
 use serde::Serialize;
 
-use super::colour::{self, ColourOptions};
+use super::colour;
 use super::mask_options::{MaskStatistics, MaskingOptions};
 use super::source::Footage;
 use crate::aligner::TOOL_TIMEOUT;
-use crate::footage_options::FrameOptions;
+use crate::footage_options::{ColourOptions, FrameOptions, ViewOptions};
 use crate::memory::budget;
 use crate::{CountedItem, Event, Failure, Host, Stage, device, profiling, records};
-
-/// Layout and size of the views.
-#[derive(Clone, Debug, PartialEq)]
-pub struct ViewOptions {
-    /// Layout.
-    pub layout: Layout,
-    /// JSON list of views {yaw, pitch, roll, hfov, width, height}, used instead of the layout.
-    pub views: Option<PathBuf>,
-    /// Side of a view in pixels; `None` = a quarter of the panorama's width at 90 degrees.
-    pub size: Option<u32>,
-    /// Horizontal field of view in degrees; `None` = that of the layout.
-    pub fov: Option<f64>,
-    /// Rotates all views to the right, in degrees.
-    pub rotate: f64,
-    /// Adds the fewest views that complete the coverage of the sphere.
-    pub full_sphere: bool,
-    /// Arrangement of the views relative to the lenses of dual-lens frames.
-    pub lenses: LensArrangement,
-}
 
 /// Arrangement of views relative to the lenses of dual-lens frames.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
@@ -70,20 +51,6 @@ impl LensArrangement {
         match self {
             Self::Together => "together",
             Self::Separate => "separate",
-        }
-    }
-}
-
-impl Default for ViewOptions {
-    fn default() -> Self {
-        Self {
-            layout: Layout::Ring8,
-            views: None,
-            size: None,
-            fov: None,
-            rotate: 0.0,
-            full_sphere: false,
-            lenses: LensArrangement::Together,
         }
     }
 }

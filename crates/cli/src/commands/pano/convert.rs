@@ -6,13 +6,12 @@ use clap::Args;
 use clap::builder::{PossibleValuesParser, TypedValueParser};
 use gausset::aligner::TOOL_TIMEOUT;
 use gausset::panos::convert::{self as pano_convert, PanoConvertResult, TargetProjection};
-use gausset::panos::{FrameOptions, PanoConvertOptions, is_image_extension};
+use gausset::panos::{ColourOptions, FrameOptions, PanoConvertOptions, is_image_extension};
 use gausset::{Failure, Host};
 use gausset_pano::cube::{CubeLayout, Face, StripOrder};
 use gausset_pano::cutter::Format;
 use gausset_train::MemoryLimit;
 
-use super::colour::ColourArgs;
 use super::track::TrackFileArgs;
 use crate::EarlyExit;
 use crate::commands::frame_jobs::{FrameJobArgs, run_frame_job};
@@ -74,7 +73,7 @@ pub(crate) struct ConvertArgs {
     #[command(flatten)]
     track: TrackFileArgs,
     #[command(flatten)]
-    colours: ColourArgs,
+    colours: FootageArgs<ColourOptions>,
     /// Maximum time without output of ffmpeg, seconds.
     #[arg(long, value_name = "S", default_value_t = TOOL_TIMEOUT, value_parser = clap::value_parser!(u64).range(1..))]
     tool_timeout: u64,
@@ -95,7 +94,7 @@ impl ConvertArgs {
             to: self.target()?,
             size: self.size,
             format: self.image_format()?,
-            colours: self.colours.options(),
+            colours: self.colours.0.clone(),
             frames: FrameOptions { track: self.track.options(), ..self.choice.0.clone() },
             force: self.making.force,
             tool_timeout: self.tool_timeout,

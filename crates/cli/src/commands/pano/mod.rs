@@ -2,7 +2,6 @@
 
 pub(crate) mod align;
 pub(crate) mod calibrate;
-pub(crate) mod colour;
 pub(crate) mod compare;
 pub(crate) mod convert;
 pub(crate) mod export;

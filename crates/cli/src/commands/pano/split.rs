@@ -5,17 +5,15 @@ use std::path::PathBuf;
 use clap::Args;
 use clap::builder::{PossibleValuesParser, TypedValueParser};
 use gausset::panos::split as pano_split;
-use gausset::panos::{FrameOptions, SplitOptions, ViewOptions};
+use gausset::panos::{ColourOptions, FrameOptions, LensViewOptions, SplitOptions, ViewOptions};
 use gausset::{Failure, aligner::TOOL_TIMEOUT};
 use gausset_pano::cutter::Format;
 use gausset_pano::split::{Naming, Numbering, OnError, Skipped, StageTimes};
 use gausset_train::MemoryLimit;
 use serde::Serialize;
 
-use super::colour::ColourArgs;
 use super::masking::MaskingArgs;
 use super::track::TrackFileArgs;
-use super::views::{LensModeArgs, ViewLayoutArgs};
 use crate::commands::training::{exit_status, interrupted_status};
 use crate::console::Console;
 use crate::device::ComputeArgs;
@@ -43,15 +41,15 @@ pub(crate) struct SplitArgs {
     #[arg(short, long, value_name = "DIR")]
     pub(crate) output: PathBuf,
     #[command(flatten)]
-    pub(crate) views: ViewLayoutArgs,
+    pub(crate) views: FootageArgs<ViewOptions>,
     #[command(flatten)]
-    pub(crate) lenses: LensModeArgs,
+    pub(crate) lenses: FootageArgs<LensViewOptions>,
     #[command(flatten)]
     pub(crate) choice: FootageArgs<FrameOptions>,
     #[command(flatten)]
     pub(crate) track: TrackFileArgs,
     #[command(flatten)]
-    pub(crate) colours: ColourArgs,
+    pub(crate) colours: FootageArgs<ColourOptions>,
     /// Mask everything within this angle of the nadir, degrees (tripod, operator).
     #[arg(long, value_name = "DEG", default_value_t = 0.0, help_heading = "Views")]
     pub(crate) crop_bottom: f64,
@@ -144,7 +142,7 @@ impl SplitArgs {
         Ok(SplitOptions {
             input: self.input.clone(),
             output: self.output.clone(),
-            views: ViewOptions { lenses: self.lenses.lenses, ..self.views.options() },
+            views: ViewOptions { lenses: self.lenses.0.lenses, ..self.views.0.clone() },
             frames: FrameOptions { track: self.track.options(), ..self.choice.0.clone() },
             crop_bottom: self.crop_bottom,
             masks: self.masks.clone(),
@@ -154,7 +152,7 @@ impl SplitArgs {
             format,
             naming: self.naming,
             numbering: self.numbering.unwrap_or_default(),
-            colours: self.colours.options(),
+            colours: self.colours.0.clone(),
             on_error: self.on_error,
             force: self.force,
             tool_timeout: self.tool_timeout,
