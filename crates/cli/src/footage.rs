@@ -48,10 +48,13 @@ fn argument(option: OptionInfo) -> Arg {
     let argument = Arg::new(option.key)
         .long(option.key)
         .help(option.help)
-        .help_heading(option.heading)
         .hide_possible_values(option.has_words_in_help)
         .allow_hyphen_values(option.allows_hyphen)
         .conflicts_with_all(option.conflicts);
+    let argument = match option.heading {
+        "" => argument,
+        heading => argument.help_heading(heading),
+    };
     let argument = match option.needs {
         Some(key) => argument.requires(key),
         None => argument,

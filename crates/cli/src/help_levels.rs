@@ -12,7 +12,7 @@ use gausset::footage_options::{HelpLevel, all_options};
 const FEW: usize = 20;
 
 /// Options of `-h`.
-const COMMON: [&str; 20] = [
+const COMMON: [&str; 19] = [
     "output",
     "resume",
     "config",
@@ -29,14 +29,13 @@ const COMMON: [&str; 20] = [
     "max-memory",
     "device",
     "viewer",
-    "mask-model",
     "model",
     "to",
     "orbit",
 ];
 
 /// Options of `--help-all` alone: details of the optimisation and of rare inputs.
-const RARE: [&str; 78] = [
+const RARE: [&str; 73] = [
     // What a run writes, and when.
     "log",
     "no-report",
@@ -118,11 +117,6 @@ const RARE: [&str; 78] = [
     "max-side",
     "max-file",
     // Masks.
-    "shadow",
-    "temporal",
-    "mask-command",
-    "mask-engine",
-    "onnx-library",
     "smallest",
     "model-timeout",
 ];

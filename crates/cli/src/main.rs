@@ -21,7 +21,6 @@ mod footage;
 mod help_levels;
 mod interrupt;
 mod lines;
-mod mask_engine;
 mod numbers;
 mod options;
 mod other_programs;

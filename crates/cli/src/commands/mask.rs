@@ -5,6 +5,7 @@ use std::path::PathBuf;
 use clap::Args;
 use clap::builder::{PossibleValuesParser, TypedValueParser};
 use gausset::mask::{self, CutoutFormat, Dilation, InputKind, KeepBox, MaskOptions, MaskResult, OutputModes};
+use gausset::mask_engine::{EngineKind, MaskEngine};
 use gausset::panos::FrameOptions;
 use gausset::{Failure, Host};
 use gausset_pano::layout::Layout;
@@ -20,7 +21,6 @@ use crate::device::ComputeArgs;
 use crate::exit::Status;
 use crate::footage::FootageArgs;
 use crate::lines::Lines;
-use crate::mask_engine::MaskEngineArgs;
 
 const AFTER_HELP: &str = "\
 Examples:
@@ -67,7 +67,7 @@ pub(crate) struct MaskArgs {
     #[arg(long, value_name = "FILE", requires = "model")]
     model_toml: Option<PathBuf>,
     #[command(flatten)]
-    engine: MaskEngineArgs,
+    engine: FootageArgs<MaskEngine>,
     /// Python with the package onnxruntime [default: $GAUSSET_PYTHON, then python3 in PATH].
     #[arg(long, value_name = "PYTHON")]
     python: Option<PathBuf>,
@@ -216,7 +216,7 @@ impl MaskArgs {
             empty_masks: self.empty_masks,
             model_timeout: self.model_timeout,
             profile: self.profile.clone(),
-            engine: self.engine.options(self.python.as_ref()),
+            engine: MaskEngine { python: self.python.clone(), ..self.engine.0.clone() },
             max_memory: self.max_memory,
             force: self.making.force,
             threads: self.compute.threads,
@@ -228,7 +228,7 @@ impl MaskArgs {
 
 /// Runs the command.
 pub(crate) fn run(args: &MaskArgs, console: &Console) -> Result<Status, EarlyExit> {
-    if args.python.is_some() && args.engine.is_built_in() {
+    if args.python.is_some() && args.engine.0.kind == EngineKind::Rten {
         let what = "--python: has no effect with --mask-engine rten; leave it out, or take --mask-engine onnxruntime";
         return Err(Failure::usage(what).into());
     }

@@ -11,8 +11,8 @@ mod words;
 
 pub use row::{HelpLevel, OptionGroup, OptionInfo};
 pub use table::{
-    ColourOptions, FrameOptions, LensViewOptions, ProjectionOptions, SelectionOptions, TrainViewOptions,
-    ViewOptions, all_options,
+    ColourOptions, FrameMaskOptions, FrameOptions, LensViewOptions, MaskEngine, MaskingOptions,
+    ProjectionOptions, SelectionOptions, TrainViewOptions, ViewOptions, all_options,
 };
 pub use value::{OptionValue, ValueSyntax};
 pub use words::StereoLayout;

@@ -28,7 +28,7 @@ pub struct OptionInfo {
     pub key: &'static str,
     /// Placeholder of its value: `N`, `DIR`.
     pub value_name: &'static str,
-    /// The heading under which help and documentation list it.
+    /// The heading under which help and documentation list it; empty = that of the options around it.
     pub heading: &'static str,
     /// Help text without a full stop.
     pub help: String,
@@ -92,7 +92,18 @@ pub(super) struct OptionRow<T> {
     conflicts: &'static [&'static str],
     needs: Option<&'static str>,
     is_listed: bool,
-    is_always_recorded: bool,
+    recording: Recording,
+}
+
+/// When a record of options contains an option.
+#[derive(Clone, Copy, PartialEq, Eq)]
+enum Recording {
+    /// With every value.
+    Always,
+    /// With another value than the default, otherwise `null`.
+    Changed,
+    /// Never: results do not depend on it.
+    Never,
 }
 
 /// An option with its key, the placeholder of its value, and its default.
@@ -113,7 +124,7 @@ pub(super) fn option<T: OptionValue>(
         conflicts: &[],
         needs: None,
         is_listed: true,
-        is_always_recorded: false,
+        recording: Recording::Changed,
     }
 }
 
@@ -158,6 +169,11 @@ impl<T: OptionValue> OptionRow<T> {
         Self { conflicts, ..self }
     }
 
+    /// The option without which this one has no effect.
+    pub(super) fn needs(self, key: &'static str) -> Self {
+        Self { needs: Some(key), ..self }
+    }
+
     /// Lists the option in the short help.
     pub(super) fn common(self) -> Self {
         Self { level: HelpLevel::Common, ..self }
@@ -171,7 +187,12 @@ impl<T: OptionValue> OptionRow<T> {
     /// Records the default, too, as the first version of the record did. Options that are added later are recorded where
     /// they differ from their default, so that older records stay valid.
     pub(super) fn always_recorded(self) -> Self {
-        Self { is_always_recorded: true, ..self }
+        Self { recording: Recording::Always, ..self }
+    }
+
+    /// Leaves the option out of records, because results do not depend on it.
+    pub(super) fn not_recorded(self) -> Self {
+        Self { recording: Recording::Never, ..self }
     }
 
     fn parse(&self, text: &OsStr) -> Result<T, String> {
@@ -241,11 +262,13 @@ impl<T: OptionValue> GroupField<T> for OptionRow<T> {
     }
 
     fn record(self, value: &T) -> Vec<(&'static str, Value)> {
-        if !self.is_listed {
-            return Vec::new();
+        let is_default = *value == self.default;
+        match self.recording {
+            _ if !self.is_listed => Vec::new(),
+            Recording::Never => Vec::new(),
+            Recording::Changed if is_default => vec![(self.key, Value::Null)],
+            Recording::Changed | Recording::Always => vec![(self.key, value.to_record())],
         }
-        let is_told = self.is_always_recorded || *value != self.default;
-        vec![(self.key, if is_told { value.to_record() } else { Value::Null })]
     }
 }
 

@@ -17,6 +17,7 @@ use super::row::{
     GroupField, NestedGroup, OptionGroup, OptionInfo, OptionRow, field, flag, option, option_groups, unlisted,
 };
 use super::words::StereoLayout;
+use crate::mask_engine::EngineKind;
 use crate::panos::{LensArrangement, SourceProjection, TrackOptions};
 
 const POSITIVE: &str = "a number above 0, at most 1000000";
@@ -117,5 +118,44 @@ option_groups! {
         /// Equalise exposure and white balance: off, lenses (the two of a frame) or frames [default: lenses, if there
         /// are two].
         equalise: Option<Equalise> = option("equalise", "WHAT", None).help_lists_words().rare();
+    }
+
+    /// An inference engine and the location of its library.
+    MaskEngine under "" {
+        /// Inference engine of the model: rten (built in) or onnxruntime (needs its shared library).
+        kind: EngineKind = option("mask-engine", "ENGINE", EngineKind::Rten).help_lists_words().rare();
+        /// Shared library of ONNX Runtime [default: $ORT_DYLIB_PATH, then the Python package onnxruntime of
+        /// $GAUSSET_PYTHON or of python3 in PATH].
+        library: Option<PathBuf> = option("onnx-library", "FILE", None).rare().not_recorded();
+        /// Python that has the package onnxruntime; `None` = `$GAUSSET_PYTHON`, then python3 in PATH.
+        python: Option<PathBuf> = unlisted(None);
+    }
+
+    /// What to detect in panoramas and mask in their views.
+    MaskingOptions under "" {
+        /// Segmentation model (.onnx) for masking people and what they carry (docs/reference/masks.md).
+        model: Option<PathBuf> = option("mask-model", "FILE", None).conflicts(&["masks", "mask-command"]).common();
+        /// Mask static foreground: what keeps its position in all panoramas of a moving camera (operator, tripod).
+        still_patch: bool = flag("still-patch").conflicts(&["masks", "mask-command"]);
+        /// Also mask the shadow of static foreground.
+        shadow: bool = flag("shadow").needs("still-patch").rare();
+        /// With a model: number of frames before and after that influence a frame's mask, 0 to 5 [default: 1 for
+        /// videos, 0 for images].
+        temporal: Option<u32> = option("temporal", "N", None).within(0, 5).needs("mask-model").rare();
+        /// Inference engine of the model.
+        engine: MaskEngine;
+    }
+
+    /// Masks of frames: given, or to create before frames are cut.
+    FrameMaskOptions under "Views" {
+        /// Mask everything within this angle of the nadir, degrees (tripod, operator).
+        crop_bottom: f64 = option("crop-bottom", "DEG", 0.0).always_recorded();
+        /// Folder with a mask per frame (black = remove) [default: INPUT/masks].
+        masks: Option<PathBuf> = option("masks", "DIR", None);
+        /// Command that writes a mask per frame; {frame} is replaced by the input image and {mask} by the PNG to write
+        /// (black = remove).
+        mask_command: Option<String> = option("mask-command", "COMMAND", None).conflicts(&["masks"]).rare();
+        /// Masks to create.
+        removal: MaskingOptions;
     }
 }

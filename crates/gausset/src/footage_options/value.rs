@@ -11,6 +11,7 @@ use gausset_pano::selection::SelectBy;
 use serde_json::{Value, json};
 
 use super::words::StereoLayout;
+use crate::mask_engine::EngineKind;
 use crate::panos::{LensArrangement, SourceProjection};
 use crate::records::canonical_path;
 
@@ -149,6 +150,20 @@ impl OptionValue for PathBuf {
     }
 }
 
+impl OptionValue for String {
+    fn syntax() -> ValueSyntax {
+        ValueSyntax::Text
+    }
+
+    fn from_text(text: &OsStr) -> Result<Self, String> {
+        utf8(text).map(str::to_owned)
+    }
+
+    fn to_text(&self) -> Option<String> {
+        Some(self.clone())
+    }
+}
+
 impl OptionValue for [Face; 6] {
     fn syntax() -> ValueSyntax {
         ValueSyntax::Text
@@ -214,4 +229,4 @@ macro_rules! word_values {
     )+};
 }
 
-word_values!(Equalise, Layout, LensArrangement, SelectBy, SourceProjection, StereoLayout);
+word_values!(EngineKind, Equalise, Layout, LensArrangement, SelectBy, SourceProjection, StereoLayout);

@@ -23,14 +23,14 @@ pub mod static_foreground;
 pub mod track;
 
 pub use crate::footage_options::{
-    ColourOptions, FrameOptions, LensViewOptions, ProjectionOptions, SelectionOptions, TrainViewOptions,
-    ViewOptions,
+    ColourOptions, FrameMaskOptions, FrameOptions, LensViewOptions, MaskingOptions, ProjectionOptions,
+    SelectionOptions, TrainViewOptions, ViewOptions,
 };
 pub use alignment::PanoAlignment;
 pub use calibrate::{CalibrateOptions, CircleRadius};
 pub use convert::{PanoConvertOptions, panorama_of};
 pub use frames::{FootageKind, FramesOptions};
-pub use mask_options::{MaskStatistics, MaskingOptions};
+pub use mask_options::MaskStatistics;
 pub use masks::MasksOptions;
 pub use prior_knowledge::PriorKnowledge;
 pub use run::{PanoOptions, PanoRun};

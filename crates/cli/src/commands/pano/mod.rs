@@ -7,7 +7,6 @@ pub(crate) mod convert;
 pub(crate) mod export;
 pub(crate) mod frames;
 pub(crate) mod layouts;
-pub(crate) mod masking;
 pub(crate) mod masks;
 pub(crate) mod preview;
 pub(crate) mod run;

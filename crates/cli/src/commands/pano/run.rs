@@ -6,12 +6,11 @@ use clap::Args;
 use gausset::Host;
 use gausset::panos::MaskStatistics;
 use gausset::panos::run as pano_run;
-use gausset::panos::{ColourOptions, FrameOptions, PanoOptions, PanoRun, TrainViewOptions};
+use gausset::panos::{ColourOptions, FrameMaskOptions, FrameOptions, PanoOptions, PanoRun, TrainViewOptions};
 use gausset_train::TrainOptions;
 use serde::Serialize;
 
 use super::align::{AlignerArgs, ToolArgs, TrackArgs};
-use super::masking::MaskingArgs;
 use crate::commands::overwrite;
 use crate::commands::training::{RunOutputArgs, WithLeftOut, exit_status, summary_json, training_status};
 use crate::commands::viewer::ViewerArgs;
@@ -44,17 +43,8 @@ pub(crate) struct RunArgs {
     output: PathBuf,
     #[command(flatten)]
     views: FootageArgs<TrainViewOptions>,
-    /// Mask everything within this angle of the nadir, degrees (tripod, operator).
-    #[arg(long, value_name = "DEG", default_value_t = 0.0, help_heading = "Views")]
-    crop_bottom: f64,
-    /// Folder with a mask per frame (black = remove).
-    #[arg(long, value_name = "DIR", help_heading = "Views")]
-    masks: Option<PathBuf>,
-    /// Command that writes a mask per frame, as for `pano split`.
-    #[arg(long, value_name = "COMMAND", conflicts_with = "masks", help_heading = "Views")]
-    mask_command: Option<String>,
     #[command(flatten, next_help_heading = "Views")]
-    removal: MaskingArgs,
+    masking: FootageArgs<FrameMaskOptions>,
     #[command(flatten)]
     choice: FootageArgs<FrameOptions>,
     #[command(flatten)]
@@ -117,10 +107,7 @@ pub(crate) fn run(args: &RunArgs, console: &Console) -> Result<Status, EarlyExit
     let given = args.more.merge(args.options.clone())?;
     let options = PanoOptions {
         views: args.views.0.clone(),
-        crop_bottom: args.crop_bottom,
-        masks: args.masks.clone(),
-        mask_command: args.mask_command.clone(),
-        removal: args.removal.options(),
+        masking: args.masking.0.clone(),
         colours: args.colours.0.clone(),
         frames: args.choice.0.clone(),
         tool: args.aligner.tool_options(&args.tool),

@@ -5,14 +5,15 @@ use std::path::PathBuf;
 use clap::Args;
 use clap::builder::{PossibleValuesParser, TypedValueParser};
 use gausset::panos::split as pano_split;
-use gausset::panos::{ColourOptions, FrameOptions, LensViewOptions, SplitOptions, ViewOptions};
+use gausset::panos::{
+    ColourOptions, FrameMaskOptions, FrameOptions, LensViewOptions, SplitOptions, ViewOptions,
+};
 use gausset::{Failure, aligner::TOOL_TIMEOUT};
 use gausset_pano::cutter::Format;
 use gausset_pano::split::{Naming, Numbering, OnError, Skipped, StageTimes};
 use gausset_train::MemoryLimit;
 use serde::Serialize;
 
-use super::masking::MaskingArgs;
 use super::track::TrackFileArgs;
 use crate::commands::training::{exit_status, interrupted_status};
 use crate::console::Console;
@@ -50,18 +51,8 @@ pub(crate) struct SplitArgs {
     pub(crate) track: TrackFileArgs,
     #[command(flatten)]
     pub(crate) colours: FootageArgs<ColourOptions>,
-    /// Mask everything within this angle of the nadir, degrees (tripod, operator).
-    #[arg(long, value_name = "DEG", default_value_t = 0.0, help_heading = "Views")]
-    pub(crate) crop_bottom: f64,
-    /// Folder with a mask per frame (black = remove) [default: INPUT/masks].
-    #[arg(long, value_name = "DIR", help_heading = "Views")]
-    pub(crate) masks: Option<PathBuf>,
-    /// Command that writes a mask per frame; {frame} is replaced by the input image and {mask} by the PNG to write
-    /// (black = remove).
-    #[arg(long, value_name = "COMMAND", conflicts_with = "masks", help_heading = "Views")]
-    pub(crate) mask_command: Option<String>,
     #[command(flatten, next_help_heading = "Views")]
-    pub(crate) removal: MaskingArgs,
+    pub(crate) masking: FootageArgs<FrameMaskOptions>,
     /// Level panoramas: gpano = by the pitch and roll in their GPano metadata.
     #[arg(long, value_name = "HOW", value_parser = PossibleValuesParser::new(["gpano"]), help_heading = "Views")]
     pub(crate) level: Option<String>,
@@ -144,10 +135,7 @@ impl SplitArgs {
             output: self.output.clone(),
             views: ViewOptions { lenses: self.lenses.0.lenses, ..self.views.0.clone() },
             frames: FrameOptions { track: self.track.options(), ..self.choice.0.clone() },
-            crop_bottom: self.crop_bottom,
-            masks: self.masks.clone(),
-            mask_command: self.mask_command.clone(),
-            removal: self.removal.options(),
+            masking: self.masking.0.clone(),
             level_gpano: self.level.is_some(),
             format,
             naming: self.naming,
