@@ -28,7 +28,7 @@ pub struct OptionInfo {
     pub key: &'static str,
     /// Placeholder of its value: `N`, `DIR`.
     pub value_name: &'static str,
-    /// The heading under which help and documentation list it; empty = that of the options around it.
+    /// The heading under which help and documentation list it; empty = none of its own.
     pub heading: &'static str,
     /// Help text without a full stop.
     pub help: String,
@@ -36,6 +36,8 @@ pub struct OptionInfo {
     pub default: Option<String>,
     /// Syntax of its values.
     pub syntax: ValueSyntax,
+    /// The accepted values in words; empty = any.
+    pub expected: String,
     /// Whether its help text already lists the accepted words.
     pub has_words_in_help: bool,
     /// Whether a value may begin with a hyphen.
@@ -135,7 +137,7 @@ pub(super) fn flag(key: &'static str) -> OptionRow<bool> {
 
 /// A value of a group that is not one of its options.
 pub(super) fn unlisted<T: OptionValue>(default: T) -> OptionRow<T> {
-    OptionRow { is_listed: false, ..option("", "", default) }
+    OptionRow { is_listed: false, recording: Recording::Never, ..option("", "", default) }
 }
 
 impl<T: OptionValue> OptionRow<T> {
@@ -197,6 +199,12 @@ impl<T: OptionValue> OptionRow<T> {
 
     fn parse(&self, text: &OsStr) -> Result<T, String> {
         let refused = |expected: &str| format!("expected {expected}, found `{}`", text.display());
+        if let ValueSyntax::Whole { least, most } = self.syntax
+            && let Ok(number) = text.to_string_lossy().parse::<u32>()
+            && !(least..=most).contains(&number)
+        {
+            return Err(refused(&self.syntax.expected()));
+        }
         match &self.range {
             None => T::from_text(text),
             Some(range) => {
@@ -247,6 +255,10 @@ impl<T: OptionValue> GroupField<T> for OptionRow<T> {
             heading,
             help: help.trim().trim_end_matches('.').to_owned(),
             default: self.default.to_text(),
+            expected: self
+                .range
+                .as_ref()
+                .map_or_else(|| self.syntax.expected(), |range| range.expected.to_owned()),
             syntax: self.syntax,
             has_words_in_help: self.has_words_in_help,
             allows_hyphen: self.allows_hyphen,
@@ -264,7 +276,6 @@ impl<T: OptionValue> GroupField<T> for OptionRow<T> {
     fn record(self, value: &T) -> Vec<(&'static str, Value)> {
         let is_default = *value == self.default;
         match self.recording {
-            _ if !self.is_listed => Vec::new(),
             Recording::Never => Vec::new(),
             Recording::Changed if is_default => vec![(self.key, Value::Null)],
             Recording::Changed | Recording::Always => vec![(self.key, value.to_record())],
@@ -277,8 +288,12 @@ impl<T: OptionGroup> GroupField<T> for NestedGroup<T> {
         T::default()
     }
 
-    fn table(self, _heading: &'static str, _help: &str) -> Vec<OptionInfo> {
-        T::table()
+    fn table(self, heading: &'static str, _help: &str) -> Vec<OptionInfo> {
+        let mut options = T::table();
+        for option in options.iter_mut().filter(|option| option.heading.is_empty()) {
+            option.heading = heading;
+        }
+        options
     }
 
     fn set(self, value: &mut T, key: &str, text: &OsStr) -> Option<Result<(), String>> {
@@ -341,7 +356,7 @@ macro_rules! option_groups {
             }
         )+
 
-        /// All options of footage.
+        /// All options of footage; options of several groups occur in each of them.
         #[must_use]
         pub fn all_options() -> Vec<OptionInfo> {
             [$($group::table()),+].concat()

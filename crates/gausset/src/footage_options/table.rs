@@ -27,26 +27,6 @@ fn is_positive(value: &Option<f64>) -> bool {
 }
 
 option_groups! {
-    /// Criterion of the frame selection, as given by the user.
-    SelectionOptions under "Frames" {
-        /// Video: frame selection by space (equal parallax), time or all [default: space, with --fps time].
-        select: Option<SelectBy> = option("select", "HOW", None).help_lists_words();
-        /// Video: parallax between selected frames, degrees [default: 4].
-        step: Option<f64> = option("step", "DEG", None)
-            .range("0.1..90 degrees", |v| v.is_some_and(|v| (0.1..=90.0).contains(&v))).rare();
-    }
-
-    /// Options about the projection of a source; the rest is derived from the image size.
-    ProjectionOptions under "Frames" {
-        /// Projection of the input: equirect|cross|strip|faces [default: by aspect ratio].
-        from: Option<SourceProjection> = option("from", "SHAPE", None).help_lists_words().rare();
-        /// Strip: order of its faces, row by row; r, l, u, d, f, b = right, left, up, down, front, back [default:
-        /// rludfb].
-        faces: Option<[Face; 6]> = option("from-faces", "ORDER", None).rare();
-        /// Strip: clockwise quarter turns of each face [default: 000000].
-        turns: Option<[u8; 6]> = option("from-turns", "TURNS", None).rare();
-    }
-
     /// Options that select and interpret frames.
     FrameOptions under "Frames" {
         /// Use every N-th frame.
@@ -73,11 +53,24 @@ option_groups! {
         track: Option<TrackOptions>;
     }
 
-    /// Arrangement of views relative to the lenses of dual-lens frames.
-    LensViewOptions under "Views" {
-        /// With --lens: views across both lenses (together), or views within one lens and a pose per lens, so that no
-        /// view crosses the seam (separate).
-        lenses: LensArrangement = option("lenses", "HOW", LensArrangement::Together).help_lists_words().rare();
+    /// Criterion of the frame selection, as given by the user.
+    SelectionOptions under "Frames" {
+        /// Video: frame selection by space (equal parallax), time or all [default: space, with --fps time].
+        select: Option<SelectBy> = option("select", "HOW", None).help_lists_words();
+        /// Video: parallax between selected frames, degrees [default: 4].
+        step: Option<f64> = option("step", "DEG", None)
+            .range("0.1..90 degrees", |v| v.is_some_and(|v| (0.1..=90.0).contains(&v))).rare();
+    }
+
+    /// Options about the projection of a source; the rest is derived from the image size.
+    ProjectionOptions under "Frames" {
+        /// Projection of the input: equirect|cross|strip|faces [default: by aspect ratio].
+        from: Option<SourceProjection> = option("from", "SHAPE", None).help_lists_words().rare();
+        /// Strip: order of its faces, row by row; r, l, u, d, f, b = right, left, up, down, front, back [default:
+        /// rludfb].
+        faces: Option<[Face; 6]> = option("from-faces", "ORDER", None).rare();
+        /// Strip: clockwise quarter turns of each face [default: 000000].
+        turns: Option<[u8; 6]> = option("from-turns", "TURNS", None).rare();
     }
 
     /// Layout and size of the views.
@@ -108,6 +101,13 @@ option_groups! {
         size: Option<u32> = option("train-size", "PX", None).within(16, 16_384);
     }
 
+    /// Arrangement of views relative to the lenses of dual-lens frames.
+    LensViewOptions under "Views" {
+        /// With --lens: views across both lenses (together), or views within one lens and a pose per lens, so that no
+        /// view crosses the seam (separate).
+        lenses: LensArrangement = option("lenses", "HOW", LensArrangement::Together).help_lists_words().rare();
+    }
+
     /// Colour options.
     ColourOptions under "Colours" {
         /// Colour adjustments KEY=VALUE,...: exposure (stops), and from -100 to 100 warmth, tint, brightness, contrast,
@@ -120,15 +120,17 @@ option_groups! {
         equalise: Option<Equalise> = option("equalise", "WHAT", None).help_lists_words().rare();
     }
 
-    /// An inference engine and the location of its library.
-    MaskEngine under "" {
-        /// Inference engine of the model: rten (built in) or onnxruntime (needs its shared library).
-        kind: EngineKind = option("mask-engine", "ENGINE", EngineKind::Rten).help_lists_words().rare();
-        /// Shared library of ONNX Runtime [default: $ORT_DYLIB_PATH, then the Python package onnxruntime of
-        /// $GAUSSET_PYTHON or of python3 in PATH].
-        library: Option<PathBuf> = option("onnx-library", "FILE", None).rare().not_recorded();
-        /// Python that has the package onnxruntime; `None` = `$GAUSSET_PYTHON`, then python3 in PATH.
-        python: Option<PathBuf> = unlisted(None);
+    /// Masks of frames: given, or to create before frames are cut.
+    FrameMaskOptions under "Views" {
+        /// Mask everything within this angle of the nadir, degrees (tripod, operator).
+        crop_bottom: f64 = option("crop-bottom", "DEG", 0.0).always_recorded();
+        /// Folder with a mask per frame (black = remove) [default: INPUT/masks].
+        masks: Option<PathBuf> = option("masks", "DIR", None);
+        /// Command that writes a mask per frame; {frame} is replaced by the input image and {mask} by the PNG to write
+        /// (black = remove).
+        mask_command: Option<String> = option("mask-command", "COMMAND", None).conflicts(&["masks"]).rare();
+        /// Masks to create.
+        removal: MaskingOptions;
     }
 
     /// What to detect in panoramas and mask in their views.
@@ -146,16 +148,120 @@ option_groups! {
         engine: MaskEngine;
     }
 
-    /// Masks of frames: given, or to create before frames are cut.
-    FrameMaskOptions under "Views" {
-        /// Mask everything within this angle of the nadir, degrees (tripod, operator).
-        crop_bottom: f64 = option("crop-bottom", "DEG", 0.0).always_recorded();
-        /// Folder with a mask per frame (black = remove) [default: INPUT/masks].
-        masks: Option<PathBuf> = option("masks", "DIR", None);
-        /// Command that writes a mask per frame; {frame} is replaced by the input image and {mask} by the PNG to write
-        /// (black = remove).
-        mask_command: Option<String> = option("mask-command", "COMMAND", None).conflicts(&["masks"]).rare();
-        /// Masks to create.
-        removal: MaskingOptions;
+    /// An inference engine and the location of its library.
+    MaskEngine under "" {
+        /// Inference engine of the model: rten (built in) or onnxruntime (needs its shared library).
+        kind: EngineKind = option("mask-engine", "ENGINE", EngineKind::Rten).help_lists_words().rare();
+        /// Shared library of ONNX Runtime [default: $ORT_DYLIB_PATH, then the Python package onnxruntime of
+        /// $GAUSSET_PYTHON or of python3 in PATH].
+        library: Option<PathBuf> = option("onnx-library", "FILE", None).rare().not_recorded();
+        /// Python that has the package onnxruntime; `None` = `$GAUSSET_PYTHON`, then python3 in PATH.
+        python: Option<PathBuf> = unlisted(None);
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use serde_json::json;
+
+    use super::*;
+
+    /// The record of a group after setting options from text.
+    fn record<G: OptionGroup>(given: &[(&str, &str)]) -> Value {
+        let mut group = G::default();
+        for (key, text) in given {
+            assert_eq!(group.set(key, OsStr::new(text)), Some(Ok(())), "{key}");
+        }
+        Value::Object(group.record().into_iter().map(|(key, value)| (key.to_owned(), value)).collect())
+    }
+
+    #[test]
+    fn records_of_earlier_versions_are_still_recognised() {
+        assert_eq!(
+            record::<FrameOptions>(&[]),
+            json!({
+                "every": 1, "select": null, "step": null, "fps": null, "start": 0.0, "end": null,
+                "sharpest-of": 1, "stereo": null, "lens": null, "max-frames": null,
+                "from": null, "from-faces": null, "from-turns": null,
+            })
+        );
+        let given = [
+            ("every", "2"),
+            ("select", "space"),
+            ("step", "6"),
+            ("fps", "2.5"),
+            ("start", "1"),
+            ("end", "9"),
+            ("sharpest-of", "3"),
+            ("stereo", "tb"),
+            ("max-frames", "7"),
+            ("from", "strip"),
+            ("from-faces", "lfrbud"),
+            ("from-turns", "012300"),
+        ];
+        assert_eq!(
+            record::<FrameOptions>(&given),
+            json!({
+                "every": 2, "select": "space", "step": 6.0, "fps": 2.5, "start": 1.0, "end": 9.0,
+                "sharpest-of": 3, "stereo": "tb", "lens": null, "max-frames": 7,
+                "from": "strip", "from-faces": "left front right back up down", "from-turns": "[0, 1, 2, 3, 0, 0]",
+            })
+        );
+        assert_eq!(
+            record::<TrainViewOptions>(&[]),
+            json!({"train-layout": "cube6", "train-size": null, "lenses": null})
+        );
+        assert_eq!(
+            record::<TrainViewOptions>(&[
+                ("train-layout", "cube8"),
+                ("train-size", "640"),
+                ("lenses", "separate")
+            ]),
+            json!({"train-layout": "cube8", "train-size": 640, "lenses": "separate"})
+        );
+        assert_eq!(record::<ColourOptions>(&[]), json!({"look": null, "lut": null, "equalise": null}));
+        assert_eq!(record::<ColourOptions>(&[("equalise", "off")])["equalise"], "off");
+        assert_eq!(
+            record::<FrameMaskOptions>(&[]),
+            json!({
+                "crop-bottom": 0.0, "masks": null, "mask-command": null, "mask-model": null,
+                "still-patch": null, "shadow": null, "temporal": null, "mask-engine": null,
+            })
+        );
+        let given = [
+            ("crop-bottom", "35"),
+            ("mask-command", "a {frame}"),
+            ("still-patch", "true"),
+            ("shadow", "true"),
+            ("temporal", "0"),
+            ("mask-engine", "onnxruntime"),
+            ("onnx-library", "lib.so"),
+        ];
+        assert_eq!(
+            record::<FrameMaskOptions>(&given),
+            json!({
+                "crop-bottom": 35.0, "masks": null, "mask-command": "a {frame}", "mask-model": null,
+                "still-patch": true, "shadow": true, "temporal": 0, "mask-engine": "onnxruntime",
+            })
+        );
+    }
+
+    #[test]
+    fn every_default_is_a_value_that_its_option_accepts() {
+        for option in all_options() {
+            let default = option.default.clone().map_or(Ok(()), |text| (option.check)(&text));
+            assert_eq!(default, Ok(()), "{option:?}");
+            assert!(option.help.len() > 10 && !option.help.ends_with('.'), "{option:?}: {}", option.help);
+        }
+    }
+
+    #[test]
+    fn a_value_out_of_range_and_an_unknown_key_are_refused() {
+        let mut options = FrameOptions::default();
+        let refused = |text: &str| Some(Err(format!("expected 0.1..90 degrees, found `{text}`")));
+        assert_eq!(options.set("step", OsStr::new("100")), refused("100"));
+        assert_eq!(options.set("step", OsStr::new("x")), refused("x"));
+        assert_eq!(options.set("layout", OsStr::new("ring8")), None);
+        assert_eq!(options, FrameOptions::default());
     }
 }

@@ -35,6 +35,18 @@ pub enum ValueSyntax {
     Text,
 }
 
+impl ValueSyntax {
+    /// The accepted values in words; empty = any.
+    pub(super) fn expected(&self) -> String {
+        match self {
+            Self::Whole { least, most: u32::MAX } => format!("{least} or more"),
+            Self::Whole { least, most } => format!("{least}..{most}"),
+            Self::Words(words) => words.join("|"),
+            Self::Flag | Self::Path | Self::Text => String::new(),
+        }
+    }
+}
+
 /// A value type of options. `None` of an `Option` is an option that is not set.
 pub trait OptionValue: Clone + PartialEq + Send + Sync + 'static {
     /// Syntax of the type.

@@ -43,7 +43,7 @@ pub(crate) struct RunArgs {
     output: PathBuf,
     #[command(flatten)]
     views: FootageArgs<TrainViewOptions>,
-    #[command(flatten, next_help_heading = "Views")]
+    #[command(flatten)]
     masking: FootageArgs<FrameMaskOptions>,
     #[command(flatten)]
     choice: FootageArgs<FrameOptions>,

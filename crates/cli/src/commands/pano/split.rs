@@ -51,7 +51,7 @@ pub(crate) struct SplitArgs {
     pub(crate) track: TrackFileArgs,
     #[command(flatten)]
     pub(crate) colours: FootageArgs<ColourOptions>,
-    #[command(flatten, next_help_heading = "Views")]
+    #[command(flatten)]
     pub(crate) masking: FootageArgs<FrameMaskOptions>,
     /// Level panoramas: gpano = by the pitch and roll in their GPano metadata.
     #[arg(long, value_name = "HOW", value_parser = PossibleValuesParser::new(["gpano"]), help_heading = "Views")]
