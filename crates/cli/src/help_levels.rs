@@ -1,17 +1,18 @@
 //! Three levels of help: `-h` lists what most people need, `--help` what is worth knowing, `--help-all` everything.
 //!
 //! A command with few options lists all of them at every level. For the others an option is common, usual or rare by its
-//! name, the same in every command.
+//! name, the same in every command: options of footage by their table, others by the lists below.
 
 use std::ffi::OsString;
 
 use clap::{Arg, ArgAction, Command};
+use gausset::footage_options::{HelpLevel, all_options};
 
 /// Maximum number of options of a command without levels.
 const FEW: usize = 20;
 
 /// Options of `-h`.
-const COMMON: [&str; 22] = [
+const COMMON: [&str; 19] = [
     "output",
     "resume",
     "config",
@@ -28,16 +29,13 @@ const COMMON: [&str; 22] = [
     "max-memory",
     "device",
     "viewer",
-    "mask-model",
     "model",
-    "layout",
-    "size",
     "to",
     "orbit",
 ];
 
 /// Options of `--help-all` alone: details of the optimisation and of rare inputs.
-const RARE: [&str; 83] = [
+const RARE: [&str; 66] = [
     // What a run writes, and when.
     "log",
     "no-report",
@@ -105,18 +103,6 @@ const RARE: [&str; 83] = [
     "sfm-threads",
     "tool-timeout",
     // Footage.
-    "from",
-    "from-faces",
-    "from-turns",
-    "every",
-    "step",
-    "sharpest-of",
-    "stereo",
-    "lens",
-    "lenses",
-    "look",
-    "lut",
-    "equalise",
     "track",
     "track-offset",
     "refine",
@@ -124,11 +110,6 @@ const RARE: [&str; 83] = [
     "max-side",
     "max-file",
     // Masks.
-    "shadow",
-    "temporal",
-    "mask-command",
-    "mask-engine",
-    "onnx-library",
     "smallest",
     "model-timeout",
 ];
@@ -139,9 +120,12 @@ pub(crate) fn with_levels(command: Command) -> Command {
     if options(&command).count() <= FEW {
         return command;
     }
+    let footage = all_options();
     let command = command.mut_args(|arg| match arg.get_long() {
         Some(name) => {
-            let (is_common, is_rare) = (COMMON.contains(&name), RARE.contains(&name));
+            let level = footage.iter().find(|option| option.key == name).map(|option| option.level);
+            let is_common = COMMON.contains(&name) || level == Some(HelpLevel::Common);
+            let is_rare = RARE.contains(&name) || level == Some(HelpLevel::Rare);
             arg.hide_short_help(!is_common).hide_long_help(is_rare)
         }
         None => arg,

@@ -8,17 +8,9 @@ use gausset_pano::selection::{
 };
 use gausset_pano::video::{Video, VideoError};
 
+use crate::footage_options::SelectionOptions;
 use crate::panos::track::{TrackOptions, VideoTrack};
 use crate::{CountedItem, Event, Failure, Host, SelectionSummary, Stage};
-
-/// Criterion of the frame selection, as given by the user.
-#[derive(Clone, Copy, Debug, Default, PartialEq)]
-pub struct SelectionOptions {
-    /// Criterion; `None` = space, or time if a rate is given.
-    pub select: Option<SelectBy>,
-    /// Parallax between neighbouring frames in degrees, for selection by space; `None` = 4.
-    pub step: Option<f64>,
-}
 
 /// Options that apply to one criterion only.
 #[derive(Clone, Copy, Debug, Default, PartialEq)]

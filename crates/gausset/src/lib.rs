@@ -88,6 +88,7 @@ pub mod doctor;
 pub mod evaluate;
 mod failure;
 pub mod fields;
+pub mod footage_options;
 pub mod frame_selection;
 mod host;
 #[cfg(feature = "gpu")]

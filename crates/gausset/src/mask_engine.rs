@@ -1,10 +1,10 @@
 //! Selection of the inference engine for segmentation models.
 
-use std::path::PathBuf;
 #[cfg(feature = "masks")]
 use std::sync::{Arc, atomic::AtomicBool};
 
 use crate::Failure;
+pub use crate::footage_options::MaskEngine;
 
 /// An inference engine.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
@@ -28,17 +28,6 @@ impl EngineKind {
             Self::OnnxRuntime => "onnxruntime",
         }
     }
-}
-
-/// An inference engine and the location of its library.
-#[derive(Clone, Debug, Default, PartialEq, Eq)]
-pub struct MaskEngine {
-    /// Which engine runs the model.
-    pub kind: EngineKind,
-    /// Shared library of ONNX Runtime; `None` = `$ORT_DYLIB_PATH`, otherwise the one of a Python package.
-    pub library: Option<PathBuf>,
-    /// Python that has the package onnxruntime; `None` = `$GAUSSET_PYTHON`, then python3 in PATH.
-    pub python: Option<PathBuf>,
 }
 
 impl MaskEngine {

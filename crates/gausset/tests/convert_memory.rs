@@ -7,9 +7,10 @@ use std::process::{Command, Stdio};
 use std::sync::Arc;
 use std::sync::atomic::AtomicBool;
 
-use gausset::frame_selection::SelectionOptions;
 use gausset::panos::convert::{PanoConvertResult, TargetProjection, convert};
-use gausset::panos::{ColourOptions, FrameOptions, PanoConvertOptions, ProjectionOptions, SourceProjection};
+use gausset::panos::{
+    ColourOptions, FrameOptions, PanoConvertOptions, ProjectionOptions, SelectionOptions, SourceProjection,
+};
 use gausset::{Event, Failure, Host};
 use gausset_compute::{Pool, SimdLevel, dispatch_level};
 use gausset_jpeg::encode_planes;

@@ -8,7 +8,7 @@ use std::sync::Arc;
 use std::sync::atomic::AtomicBool;
 
 use gausset::mask::{Dilation, MaskOptions, MaskResult, OutputModes, mask};
-use gausset::panos::{SplitOptions, split, split::split as split_panoramas};
+use gausset::panos::{FrameMaskOptions, SplitOptions, split, split::split as split_panoramas};
 use gausset::{Event, Failure, Host};
 use gausset_io::image::decode_file;
 use gausset_io::image::encode::{PngPixels, png};
@@ -237,10 +237,8 @@ fn views_of_a_split_get_the_masks_of_one_sphere_and_a_split_takes_those_of_panor
     let done = run(&MaskOptions { input: place.path("work"), ..place.options() }).unwrap();
     assert_eq!((done.frames, done.detections, done.of), (1, 2, "frame"));
     run(&MaskOptions { output: place.path("whole"), ..place.options() }).unwrap();
-    let with = SplitOptions {
-        masks: Some(place.path("whole")),
-        ..SplitOptions::new(place.path("walk"), place.path("masked"))
-    };
+    let masking = FrameMaskOptions { masks: Some(place.path("whole")), ..FrameMaskOptions::default() };
+    let with = SplitOptions { masking, ..SplitOptions::new(place.path("walk"), place.path("masked")) };
     split::split(&with, &mut Host::new(&stop, &mut |_: Event| {})).unwrap();
     let (own, cut) = (place.files("masks"), place.files("masked/masks"));
     let mut compared = 0;

@@ -5,6 +5,7 @@ use std::path::PathBuf;
 use clap::Args;
 use clap::builder::{PossibleValuesParser, TypedValueParser};
 use gausset::mask::{self, CutoutFormat, Dilation, InputKind, KeepBox, MaskOptions, MaskResult, OutputModes};
+use gausset::mask_engine::{EngineKind, MaskEngine};
 use gausset::panos::FrameOptions;
 use gausset::{Failure, Host};
 use gausset_pano::layout::Layout;
@@ -12,15 +13,14 @@ use gausset_train::MemoryLimit;
 
 use crate::EarlyExit;
 use crate::commands::frame_jobs::{FrameJobArgs, run_frame_job};
-use crate::commands::pano::split::FrameArgs;
 use crate::commands::pano::track::TrackFileArgs;
 use crate::commands::pano::views::layout_parser;
 use crate::console::Console;
 use crate::describe;
 use crate::device::ComputeArgs;
 use crate::exit::Status;
+use crate::footage::FootageArgs;
 use crate::lines::Lines;
-use crate::mask_engine::MaskEngineArgs;
 
 const AFTER_HELP: &str = "\
 Examples:
@@ -67,7 +67,7 @@ pub(crate) struct MaskArgs {
     #[arg(long, value_name = "FILE", requires = "model")]
     model_toml: Option<PathBuf>,
     #[command(flatten)]
-    engine: MaskEngineArgs,
+    engine: FootageArgs<MaskEngine>,
     /// Python with the package onnxruntime [default: $GAUSSET_PYTHON, then python3 in PATH].
     #[arg(long, value_name = "PYTHON")]
     python: Option<PathBuf>,
@@ -150,7 +150,7 @@ pub(crate) struct MaskArgs {
     #[arg(long, value_name = "DIR", conflicts_with = "dry_run")]
     profile: Option<PathBuf>,
     #[command(flatten)]
-    choice: FrameArgs,
+    choice: FootageArgs<FrameOptions>,
     #[command(flatten)]
     track: TrackFileArgs,
     #[command(flatten)]
@@ -199,7 +199,7 @@ impl MaskArgs {
         let has_cutout_options = self.feather > 0.0 || self.cutout_format != CutoutFormat::Png;
         let implied_modes = if has_cutout_options { OutputModes::Both } else { OutputModes::Masks };
         MaskOptions {
-            frames: FrameOptions { track: self.track.options(), ..self.choice.options() },
+            frames: FrameOptions { track: self.track.options(), ..self.choice.0.clone() },
             kind: self.kind,
             keep_box: self.keep_box.map(|corners| KeepBox { corners }),
             poses: self.poses.clone(),
@@ -219,7 +219,7 @@ impl MaskArgs {
             empty_masks: self.empty_masks,
             model_timeout: self.model_timeout,
             profile: self.profile.clone(),
-            engine: self.engine.options(self.python.as_ref()),
+            engine: MaskEngine { python: self.python.clone(), ..self.engine.0.clone() },
             max_memory: self.max_memory,
             force: self.making.force,
             threads: self.compute.threads,
@@ -231,7 +231,7 @@ impl MaskArgs {
 
 /// Runs the command.
 pub(crate) fn run(args: &MaskArgs, console: &Console) -> Result<Status, EarlyExit> {
-    if args.python.is_some() && args.engine.is_built_in() {
+    if args.python.is_some() && args.engine.0.kind == EngineKind::Rten {
         let what = "--python: has no effect with --mask-engine rten; leave it out, or take --mask-engine onnxruntime";
         return Err(Failure::usage(what).into());
     }

@@ -4,19 +4,20 @@ use std::path::PathBuf;
 
 use clap::Args;
 use gausset::Host;
+use gausset::panos::SelectionOptions;
 use gausset::photos::{self, CaptureOptions, PhotoOptions};
 use gausset_io::dataset::CameraModel;
 use gausset_train::TrainOptions;
 
 use super::overwrite;
 use super::pano::align::ToolArgs;
-use super::pano::frames::SelectArgs;
 use super::training::{RunOutputArgs, exit_status, summary_json, training_status};
 use super::viewer::ViewerArgs;
 use crate::console::Console;
 use crate::device::ComputeArgs;
 use crate::events::{run_job, run_job_with_viewer};
 use crate::exit::Status;
+use crate::footage::FootageArgs;
 use crate::interrupt::Interrupt;
 use crate::options::{ExtraOptionArgs, OptionArgs, RunCommand};
 use crate::value_parsers::parse_positive;
@@ -73,7 +74,7 @@ struct PhotoArgs {
     #[arg(long, value_name = "DIR", help_heading = "Photographs")]
     masks: Option<PathBuf>,
     #[command(flatten)]
-    select: SelectArgs,
+    select: FootageArgs<SelectionOptions>,
     /// Video: frames per second; the sharpest frame around each time is used.
     #[arg(long, value_name = "FPS", help_heading = "Photographs", value_parser = parse_positive)]
     fps: Option<f64>,
@@ -95,7 +96,7 @@ impl PhotoArgs {
             single_camera: self.single_camera,
             sequence: self.sequence,
             masks: self.masks.clone(),
-            select: self.select.options(),
+            select: self.select.0.clone(),
             fps: self.fps,
             start: self.start,
             end: self.end,

@@ -49,7 +49,7 @@ impl MaskInput {
         let is_file = path.is_file();
         // These options only apply to full-sphere footage.
         let is_of_sphere =
-            choice.lens.is_some() || choice.is_stereo || choice.shape != ProjectionOptions::default();
+            choice.lens.is_some() || choice.stereo.is_some() || choice.shape != ProjectionOptions::default();
         if *kind == Some(InputKind::Panoramas) || is_of_sphere || (is_file && !has_image_extension(path)) {
             return panoramas(host);
         }

@@ -1,32 +1,19 @@
 //! Colour options: adjustments, a LUT and exposure equalisation.
 
-use std::path::PathBuf;
-
 use gausset_compute::{Pool, SimdLevel, dispatch_level};
 use gausset_pano::convert::{self, OutputContext};
 use gausset_pano::cutter::Format;
 use gausset_pano::equalise::{self, Equalise};
 use gausset_pano::frame_gains;
 use gausset_pano::grade::{Colouring, Grade};
-use gausset_pano::look::ColourSettings;
 use gausset_pano::lut::Lut;
 use gausset_pano::plane::Frame;
 use gausset_pano::projection::Projection;
 
 use super::frame_reader::{ReadFailure, SourceFrames};
 use super::source::Footage;
+use crate::footage_options::ColourOptions;
 use crate::{CountedItem, Event, Failure, Host, Stage, device};
-
-/// Colour options.
-#[derive(Clone, Debug, Default, PartialEq)]
-pub struct ColourOptions {
-    /// Adjustments such as exposure and contrast.
-    pub look: ColourSettings,
-    /// LUT in a `.cube` file.
-    pub lut: Option<PathBuf>,
-    /// What to equalise; `None` = the lenses, if there are two.
-    pub equalise: Option<Equalise>,
-}
 
 impl ColourOptions {
     /// The adjustments with the LUT loaded.

@@ -14,11 +14,12 @@ use gausset_pano::selection::{
 use gausset_pano::sphere_video::SphereVideo;
 use gausset_pano::video::{FrameSelection, Video};
 
-use super::shape::{ProjectionOptions, Recognised};
+use super::shape::Recognised;
 use super::source::measured_projection;
 use super::track::TrackOptions;
 use crate::aligner::TOOL_TIMEOUT;
-use crate::frame_selection::{Rates, SelectionOptions, select};
+use crate::footage_options::{ProjectionOptions, SelectionOptions};
+use crate::frame_selection::{Rates, select};
 use crate::{Failure, Host};
 
 /// What the frames of a video show.

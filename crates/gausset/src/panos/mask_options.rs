@@ -1,26 +1,9 @@
 //! Options and statistics of the masks made before panoramas are split.
 
-use std::path::PathBuf;
-
 use serde::Serialize;
 
 use crate::Failure;
-use crate::mask_engine::MaskEngine;
-
-/// What to detect in panoramas and mask in their views.
-#[derive(Clone, Debug, Default, PartialEq)]
-pub struct MaskingOptions {
-    /// Segmentation model, which detects people and what they carry.
-    pub model: Option<PathBuf>,
-    /// Mask what does not move relative to the camera: operator, tripod.
-    pub still_patch: bool,
-    /// Mask its shadow as well.
-    pub shadow: bool,
-    /// Number of neighbouring frames on each side used to check detections; `None` = 1 for videos, 0 otherwise.
-    pub temporal: Option<u32>,
-    /// Inference engine of the model.
-    pub engine: MaskEngine,
-}
+use crate::footage_options::MaskingOptions;
 
 impl MaskingOptions {
     /// Refuses options without effect.

@@ -20,7 +20,7 @@ use gausset_pano::sphere_mask::{REMOVED, SphereMask};
 use gausset_pano::split::Skipped;
 use serde::Serialize;
 
-use super::split::ViewOptions;
+use crate::footage_options::ViewOptions;
 use crate::{Failure, Host};
 
 /// Purpose in the ownership marker of a mask folder.

@@ -23,17 +23,20 @@ pub mod split;
 pub mod static_foreground;
 pub mod track;
 
+pub use crate::footage_options::{
+    ColourOptions, FrameMaskOptions, FrameOptions, LensViewOptions, MaskingOptions, ProjectionOptions,
+    SelectionOptions, TrainViewOptions, ViewOptions,
+};
 pub use alignment::PanoAlignment;
 pub use calibrate_options::{CalibrateOptions, CircleRadius};
-pub use colour::ColourOptions;
 pub use convert::{PanoConvertOptions, panorama_of};
 pub use frames::{FootageKind, FramesOptions};
-pub use mask_options::{MaskStatistics, MaskingOptions};
+pub use mask_options::MaskStatistics;
 pub use masks::MasksOptions;
 pub use prior_knowledge::PriorKnowledge;
 pub use run::{PanoOptions, PanoRun};
-pub use shape::{ProjectionOptions, SourceProjection};
-pub use source::{FrameOptions, is_image_extension};
-pub use split::{LensArrangement, SplitOptions, ViewOptions};
+pub use shape::SourceProjection;
+pub use source::is_image_extension;
+pub use split::{LensArrangement, SplitOptions};
 pub use static_foreground::{StaticMasks, StillChoice};
 pub use track::{TrackOffset, TrackOptions};

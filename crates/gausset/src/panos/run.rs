@@ -23,16 +23,17 @@ use serde_json::{Value, json};
 
 use super::align;
 use super::alignment::PanoAlignment;
-use super::colour::ColourOptions;
-use super::mask_options::{MaskStatistics, MaskingOptions};
+use super::mask_options::MaskStatistics;
 use super::model;
 use super::prior_knowledge::PriorKnowledge;
-use super::source::{FrameOptions, is_image_extension};
+use super::source::is_image_extension;
 use super::sphere;
-use super::split::{self, LensArrangement, SplitOptions, ViewOptions};
+use super::split::{self, LensArrangement, SplitOptions};
 use super::track::TrackOptions;
 use crate::aligner::{AlignerOptions, TOOL_TIMEOUT};
-use crate::mask_engine::EngineKind;
+use crate::footage_options::{
+    ColourOptions, FrameMaskOptions, FrameOptions, MaskingOptions, OptionGroup, TrainViewOptions, ViewOptions,
+};
 use crate::training::{self, RunSettings, Trained};
 use crate::{Event, Failure, Host, Stage, records};
 
@@ -52,21 +53,12 @@ pub struct PanoOptions {
     pub input: PathBuf,
     /// Folder of all results of the job.
     pub output: PathBuf,
-    /// Layout of the views for training.
-    pub train_layout: Layout,
-    /// Arrangement of the views relative to the lenses of dual-lens frames.
-    pub lenses: LensArrangement,
-    /// Side of the views for training in pixels; `None` = a quarter of the panorama's width.
-    pub train_size: Option<u32>,
-    /// Masks everything within this angle of the nadir in degrees: tripod, operator.
-    pub crop_bottom: f64,
-    /// Folder with one mask per frame (0 = remove).
-    pub masks: Option<PathBuf>,
-    /// Program that writes a mask per frame, as for a split.
-    pub mask_command: Option<String>,
-    /// Masks to create in `masks/` of the output folder. Uses the Python of the alignment options.
-    pub removal: MaskingOptions,
-    /// Options about colours and brightness.
+    /// Views for training.
+    pub views: TrainViewOptions,
+    /// Masks of the frames; created ones are kept in `masks/` of the output folder. The Python of the alignment options
+    /// is used.
+    pub masking: FrameMaskOptions,
+    /// Colour options.
     pub colours: ColourOptions,
     /// Which frames of the input are used.
     pub frames: FrameOptions,
@@ -90,13 +82,8 @@ impl PanoOptions {
         Self {
             input: input.into(),
             output: output.into(),
-            train_layout: Layout::Cube6,
-            lenses: LensArrangement::Together,
-            train_size: None,
-            crop_bottom: 0.0,
-            masks: None,
-            mask_command: None,
-            removal: MaskingOptions::default(),
+            views: TrainViewOptions::default(),
+            masking: FrameMaskOptions::default(),
             colours: ColourOptions::default(),
             frames: FrameOptions::default(),
             tool: AlignerOptions::default(),
@@ -149,10 +136,12 @@ pub fn run(options: &PanoOptions, conditions: RunSettings, host: &mut Host<'_>) 
         run: folder("run"),
     };
     // Report mistakes in the options and missing tools before the work begins.
-    options.removal.check()?;
+    options.masking.removal.check()?;
     TrainConfig::resolve(&training_options(options, &folders.train, None), None)?;
     options.known.check(options.tool.aligner)?;
-    if options.lenses == LensArrangement::Separate && options.train_layout != Layout::Cube6 {
+    let (train_layout, train_size) = (options.views.layout, options.views.size);
+    let lenses = options.views.lenses.lenses;
+    if lenses == LensArrangement::Separate && train_layout != Layout::Cube6 {
         return Err(Failure::usage(
             "⟨lenses = separate⟩: has a fixed layout (found ⟨train-layout⟩); leave one of both out",
         ));
@@ -161,7 +150,6 @@ pub fn run(options: &PanoOptions, conditions: RunSettings, host: &mut Host<'_>) 
     if aligned()?.is_none() {
         options.tool.find(host)?;
     }
-    let lenses = options.lenses;
     let views = |layout, size| ViewOptions { layout, size, lenses, ..ViewOptions::default() };
     let mut cut = split_options(options, &folders.align, views(Layout::Ring8, None), conditions);
     let source = cut.open(host)?;
@@ -176,11 +164,12 @@ pub fn run(options: &PanoOptions, conditions: RunSettings, host: &mut Host<'_>) 
     let is_new = Disk.info(&record).is_ok_and(|found| found.is_none());
     cut.force = claim(options)?;
     let mut masked = None;
-    let masks = if options.removal.is_wanted() {
+    let masks = if options.masking.removal.is_wanted() {
         let folder = folder("masks");
-        let mut removal = options.removal.clone();
+        let mut removal = options.masking.removal.clone();
         removal.engine.python.clone_from(&options.tool.python);
-        let removing = SplitOptions { removal, ..cut.clone() };
+        let masking = FrameMaskOptions { removal, ..cut.masking.clone() };
+        let removing = SplitOptions { masking, ..cut.clone() };
         let share = split::create_masks(&source, &folder, &removing, Overwrite::Replace, host).inspect_err(
             |failure| {
                 // Nothing was made with this model yet, so another model must not count as a changed option.
@@ -194,9 +183,9 @@ pub fn run(options: &PanoOptions, conditions: RunSettings, host: &mut Host<'_>) 
         masked = Some(share);
         Some(folder)
     } else {
-        options.masks.clone()
+        options.masking.masks.clone()
     };
-    cut.masks.clone_from(&masks);
+    cut.masking.masks.clone_from(&masks);
     host.stage(Stage::CutForAlignment);
     let report = split::split_source(&cut, &source, host)?;
     if report.is_cancelled {
@@ -214,20 +203,19 @@ pub fn run(options: &PanoOptions, conditions: RunSettings, host: &mut Host<'_>) 
     if is_sphere {
         let known = model::points_of(&folders.align)?;
         let (points, extent) = with_far_points(&folders.align, known, &poses, host)?;
-        let with_masks = PanoOptions { masks, ..options.clone() };
+        let masking = FrameMaskOptions { masks, ..options.masking.clone() };
+        let with_masks = PanoOptions { masking, ..options.clone() };
         sphere::write(&with_masks, &folders.train, &source, &poses, points)?;
         return train(options, &folders, prepared, extent, conditions, host);
     }
     host.stage(Stage::CutForTraining);
     let chosen = match lenses {
-        LensArrangement::Together => views(options.train_layout, options.train_size),
-        LensArrangement::Separate => views(Layout::Ring8, options.train_size),
+        LensArrangement::Together => views(train_layout, train_size),
+        LensArrangement::Separate => views(Layout::Ring8, train_size),
     };
-    let cut = SplitOptions {
-        force: cut.force,
-        masks,
-        ..split_options(options, &folders.train, chosen, conditions)
-    };
+    let masking = FrameMaskOptions { masks, ..cut.masking };
+    let force = cut.force;
+    let cut = SplitOptions { force, masking, ..split_options(options, &folders.train, chosen, conditions) };
     let report = split::split_source(&cut, &source, host)?;
     if report.is_cancelled {
         return Err(Failure::stopped());
@@ -324,39 +312,11 @@ fn claim(options: &PanoOptions) -> Result<bool, Failure> {
 
 /// Record of everything that the results depend on, by option name.
 fn options_record(options: &PanoOptions) -> Value {
-    let PanoOptions { frames, training, removal, .. } = options;
-    let place = |path: &Option<PathBuf>| path.as_deref().map(records::canonical_path);
+    let PanoOptions { views, masking, colours, frames, training, .. } = options;
     let mut all = json!({
         "made-by": MADE_BY,
         "input": records::canonical_path(&options.input),
         "panoramas": training.panoramas.filter(|route| *route != Panoramas::Cube).map(|route| route.word()),
-        "train-layout": options.train_layout.name(),
-        "train-size": options.train_size,
-        "lenses": Some(options.lenses).filter(|lenses| *lenses != LensArrangement::Together).map(LensArrangement::name),
-        "crop-bottom": options.crop_bottom,
-        "masks": place(&options.masks),
-        "mask-command": options.mask_command,
-        "mask-model": place(&removal.model),
-        "still-patch": removal.still_patch.then_some(true),
-        "shadow": removal.shadow.then_some(true),
-        "temporal": removal.temporal,
-        "mask-engine": Some(removal.engine.kind).filter(|kind| *kind != EngineKind::Rten).map(EngineKind::name),
-        "look": Some(options.colours.look.text()).filter(|text| !text.is_empty()),
-        "lut": place(&options.colours.lut),
-        "equalise": options.colours.equalise.map(gausset_pano::equalise::Equalise::name),
-        "every": frames.every,
-        "select": frames.select.select.map(SelectBy::name),
-        "step": frames.select.step,
-        "fps": frames.fps,
-        "start": frames.start,
-        "end": frames.end,
-        "sharpest-of": frames.sharpest_of,
-        "stereo": frames.is_stereo.then_some("tb"),
-        "lens": place(&frames.lens),
-        "max-frames": frames.max_frames,
-        "from": frames.shape.from.map(super::shape::SourceProjection::name),
-        "from-faces": frames.shape.faces.map(|faces| faces.map(gausset_pano::cube::Face::name).join(" ")),
-        "from-turns": frames.shape.turns.map(|turns| format!("{turns:?}")),
         "sfm-seed": options.tool.seed,
         "mapper": options.tool.non_default_mapper(),
         "aligner": options.tool.non_default_aligner(),
@@ -366,7 +326,9 @@ fn options_record(options: &PanoOptions) -> Value {
         "seed": training.seed.unwrap_or(0),
         "test-every": training.test_every,
     });
-    for (key, value) in options.known.record() {
+    let known = options.known.record().to_vec();
+    let footage = [views.record(), masking.record(), colours.record(), frames.record(), known];
+    for (key, value) in footage.into_iter().flatten() {
         all[key] = value;
     }
     all
@@ -410,9 +372,7 @@ fn split_options(
     SplitOptions {
         views,
         frames: FrameOptions { track: selection_track(options), ..options.frames.clone() },
-        crop_bottom: options.crop_bottom,
-        masks: options.masks.clone(),
-        mask_command: options.mask_command.clone(),
+        masking: FrameMaskOptions { removal: MaskingOptions::default(), ..options.masking.clone() },
         colours: options.colours.clone(),
         tool_timeout: options.tool.timeout.unwrap_or(TOOL_TIMEOUT),
         threads: options.threads,

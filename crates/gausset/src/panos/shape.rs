@@ -5,7 +5,7 @@ use std::path::Path;
 
 use gausset_compute::{SimdLevel, dispatch_level};
 use gausset_jpeg::Decoder;
-use gausset_pano::cube::{Cube, CubeLayout, Face, Faces, MAX_FACE_SIDE, StripOrder};
+use gausset_pano::cube::{self, Cube, CubeLayout, Faces, MAX_FACE_SIDE, StripOrder};
 use gausset_pano::frames::SourceFrame;
 use gausset_pano::load::{self, ImageLimits, LoadedImage};
 use gausset_pano::plane::Frame;
@@ -14,6 +14,7 @@ use gausset_pano::recognise;
 use gausset_pano::sphere_video::SphereVideo;
 use gausset_pano::video::VideoProblem;
 
+use crate::footage_options::ProjectionOptions;
 use crate::{Failure, Host};
 
 /// Projection of full-sphere images.
@@ -68,17 +69,6 @@ enum SizeClass {
 
 /// Message for an image with the size of a cross whose corners are not empty.
 const NO_CORNERS: &str = "may be a cross, but its corners are not of one colour (expected a panorama of 2:1, or a cross); use ⟨from = cross⟩ if it is one";
-
-/// Options about the projection of a source; the rest is derived from the image size.
-#[derive(Clone, Debug, Default, PartialEq)]
-pub struct ProjectionOptions {
-    /// Projection of the images; `None` = from their size.
-    pub from: Option<SourceProjection>,
-    /// Order of the faces of a strip [default: rludfb].
-    pub faces: Option<[Face; 6]>,
-    /// Clockwise quarter turns of the face at each position of a strip [default: none].
-    pub turns: Option<[u8; 6]>,
-}
 
 impl ProjectionOptions {
     /// Whether options for strips are set.

@@ -16,55 +16,10 @@ use gausset_pano::selection::{FRAMES_FILE, FrameContent, Selection, SelectionCri
 use gausset_pano::sphere_video::SphereVideo;
 use gausset_pano::video::FrameSelection;
 
-use super::shape::ProjectionOptions;
 use super::track::TrackOptions;
-use crate::frame_selection::{self, Rates, SelectionOptions};
+use crate::footage_options::{FrameOptions, ProjectionOptions, SelectionOptions};
+use crate::frame_selection::{self, Rates};
 use crate::{Failure, Host};
-
-/// Options about the input frames.
-#[derive(Clone, Debug, PartialEq)]
-pub struct FrameOptions {
-    /// Use every n-th image of a folder.
-    pub every: u32,
-    /// Video: criterion of the frame selection.
-    pub select: SelectionOptions,
-    /// Video: frames per second.
-    pub fps: Option<f64>,
-    /// Video: start in seconds.
-    pub start: f64,
-    /// Video: end in seconds.
-    pub end: Option<f64>,
-    /// Video: keep the sharpest of this many neighbouring frames.
-    pub sharpest_of: u32,
-    /// Top-bottom stereo; the upper eye is used.
-    pub is_stereo: bool,
-    /// Lens file that describes dual-fisheye frames (docs/reference/pano.md).
-    pub lens: Option<PathBuf>,
-    /// Maximum number of frames: of a video selected by parallax, of a folder evenly spaced.
-    pub max_frames: Option<u32>,
-    /// Options about the projection.
-    pub shape: ProjectionOptions,
-    /// Video: GPS track, for motion that the images do not show.
-    pub track: Option<TrackOptions>,
-}
-
-impl Default for FrameOptions {
-    fn default() -> Self {
-        Self {
-            every: 1,
-            select: SelectionOptions::default(),
-            fps: None,
-            start: 0.0,
-            end: None,
-            sharpest_of: 1,
-            is_stereo: false,
-            lens: None,
-            max_frames: None,
-            shape: ProjectionOptions::default(),
-            track: None,
-        }
-    }
-}
 
 impl FrameOptions {
     /// Refuses options that apply to videos only.
@@ -140,7 +95,7 @@ impl Footage {
                 "⟨track⟩: selects frames of a video (found images; `gausset pano align` uses it for their positions)",
             ));
         }
-        if choice.is_stereo && source.projection.is_some() {
+        if choice.stereo.is_some() && source.projection.is_some() {
             return Err(Failure::usage("⟨stereo⟩: applies to panoramas only (found other frames)"));
         }
         let track = choice.track.as_ref().map(|track| &track.path);
@@ -213,13 +168,13 @@ impl Footage {
         if let Some(lenses) = lenses_of(choice)? {
             return Ok(Self::with_projection(frames, Projection::Fisheye(lenses), limits));
         }
-        if !choice.is_stereo
+        if !choice.stereo.is_some()
             && let Some(cube) = choice.shape.resolve_images(input, &frames, &limits)?
         {
             return Ok(Self::with_projection(frames, cube, limits));
         }
-        let around = width_of_first(&frames, &limits, choice.is_stereo)?;
-        Ok(Self { is_stereo: choice.is_stereo, ..Self::from_files(frames, around, limits) })
+        let around = width_of_first(&frames, &limits, choice.stereo.is_some())?;
+        Ok(Self { is_stereo: choice.stereo.is_some(), ..Self::from_files(frames, around, limits) })
     }
 
     fn from_video(
@@ -229,7 +184,8 @@ impl Footage {
         silence: Duration,
         host: &Host<'_>,
     ) -> Result<Self, Failure> {
-        let FrameOptions { fps, start, end, sharpest_of, is_stereo, .. } = *choice;
+        let FrameOptions { fps, start, end, sharpest_of, stereo, .. } = *choice;
+        let is_stereo = stereo.is_some();
         if !(start.is_finite() && start >= 0.0) {
             return Err(Failure::usage(format!("⟨start⟩: expected a number from 0 on, found {start}")));
         }
@@ -276,7 +232,7 @@ impl Footage {
 
     fn from_folder(input: &Path, choice: &FrameOptions, limits: ImageLimits) -> Result<Self, Failure> {
         choice.refuse_video_options("a folder")?;
-        let is_stereo = choice.is_stereo;
+        let is_stereo = choice.stereo.is_some();
         let listed = list_frames(input)?;
         if let Some(lenses) = lenses_of(choice)? {
             return Ok(Self::with_projection(thin_out(listed, choice), Projection::Fisheye(lenses), limits));

@@ -45,10 +45,10 @@ pub(super) fn check(options: &PanoOptions, source: &Footage) -> Result<(), Failu
     if !colours.look.text().is_empty() || colours.lut.is_some() || colours.equalise.is_some() {
         return bad("does not change colours (found ⟨look⟩, ⟨lut⟩ or ⟨equalise⟩)");
     }
-    if options.mask_command.is_some() {
+    if options.masking.mask_command.is_some() {
         return bad("reads masks from files only (found ⟨mask-command⟩)");
     }
-    if options.train_size.is_some() {
+    if options.views.size.is_some() {
         return bad("has no views (found ⟨train-size⟩; use ⟨max-resolution⟩ to reduce panoramas)");
     }
     Ok(())
@@ -129,11 +129,11 @@ fn write_masks(options: &PanoOptions, folder: &Path, posed: &[PosedPanorama<'_>]
     ownership::claim_folder(&Disk, folder, MASKS_PURPOSE, options.overwrite)?;
     for panorama in posed {
         let [width, height] = panorama.size;
-        let given = find_mask(panorama.file, &panorama.frame.stem, options.masks.as_deref());
+        let given = find_mask(panorama.file, &panorama.frame.stem, options.masking.masks.as_deref());
         let own = format!("{}.png", panorama.name);
         ownership::check_inside(folder, Path::new(&own))?;
         let path = folder.join(own);
-        if given.is_none() && options.crop_bottom == 0.0 {
+        if given.is_none() && options.masking.crop_bottom == 0.0 {
             // Remove a mask of earlier options, which would still be used.
             let _ = Disk.remove(&path);
             continue;
@@ -142,7 +142,7 @@ fn write_masks(options: &PanoOptions, folder: &Path, posed: &[PosedPanorama<'_>]
         let mask = mask.transpose()?;
         // Angle of the row from the nadir.
         let is_cropped =
-            |y: u32| 180.0 * (1.0 - (f64::from(y) + 0.5) / f64::from(height)) < options.crop_bottom;
+            |y: u32| 180.0 * (1.0 - (f64::from(y) + 0.5) / f64::from(height)) < options.masking.crop_bottom;
         let mut keep = Vec::with_capacity(width as usize * height as usize);
         for y in 0..height {
             let v = (f64::from(y) + 0.5) / f64::from(height);

@@ -23,31 +23,13 @@ use gausset_pano::split::{
 use gausset_train::MemoryLimit;
 use serde::Serialize;
 
-use super::colour::{self, ColourOptions};
-use super::mask_options::{MaskStatistics, MaskingOptions};
-use super::source::{Footage, FrameOptions};
+use super::colour;
+use super::mask_options::MaskStatistics;
+use super::source::Footage;
 use crate::aligner::TOOL_TIMEOUT;
+use crate::footage_options::{ColourOptions, FrameMaskOptions, FrameOptions, MaskingOptions, ViewOptions};
 use crate::memory::budget;
 use crate::{CountedItem, Event, Failure, Host, Stage, device, profiling, records};
-
-/// Layout and size of the views.
-#[derive(Clone, Debug, PartialEq)]
-pub struct ViewOptions {
-    /// Directions and fields of view.
-    pub layout: Layout,
-    /// JSON list of views {yaw, pitch, roll, hfov, width, height}, used instead of the layout.
-    pub views: Option<PathBuf>,
-    /// Side of a view in pixels; `None` = a quarter of the panorama's width at 90 degrees.
-    pub size: Option<u32>,
-    /// Horizontal field of view in degrees; `None` = that of the layout.
-    pub fov: Option<f64>,
-    /// Rotates all views to the right, in degrees.
-    pub rotate: f64,
-    /// Adds the fewest views that complete the coverage of the sphere.
-    pub full_sphere: bool,
-    /// Arrangement of the views relative to the lenses of dual-lens frames.
-    pub lenses: LensArrangement,
-}
 
 /// Arrangement of views relative to the lenses of dual-lens frames.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
@@ -69,20 +51,6 @@ impl LensArrangement {
         match self {
             Self::Together => "together",
             Self::Separate => "separate",
-        }
-    }
-}
-
-impl Default for ViewOptions {
-    fn default() -> Self {
-        Self {
-            layout: Layout::Ring8,
-            views: None,
-            size: None,
-            fov: None,
-            rotate: 0.0,
-            full_sphere: false,
-            lenses: LensArrangement::Together,
         }
     }
 }
@@ -169,15 +137,8 @@ pub struct SplitOptions {
     pub views: ViewOptions,
     /// Which frames of the input are used.
     pub frames: FrameOptions,
-    /// Masks everything within this angle of the nadir in degrees: tripod, operator.
-    pub crop_bottom: f64,
-    /// Folder with one mask per frame (0 = remove); `None` = INPUT/masks.
-    pub masks: Option<PathBuf>,
-    /// Program with arguments that writes a mask per frame. {frame} is replaced by the path of the image and {mask} by
-    /// that of the PNG to write.
-    pub mask_command: Option<String>,
-    /// Masks to create before the split; they are kept in `panorama_masks/` of the output folder.
-    pub removal: MaskingOptions,
+    /// Masks of the frames; created ones are kept in `panorama_masks/` of the output folder.
+    pub masking: FrameMaskOptions,
     /// Levels panoramas by the pitch and roll in their metadata.
     pub level_gpano: bool,
     /// File format of the views.
@@ -217,10 +178,7 @@ impl SplitOptions {
             output: output.into(),
             views: ViewOptions::default(),
             frames: FrameOptions::default(),
-            crop_bottom: 0.0,
-            masks: None,
-            mask_command: None,
-            removal: MaskingOptions::default(),
+            masking: FrameMaskOptions::default(),
             level_gpano: false,
             format: Format::Jpeg(95),
             naming: Naming::Rig,
@@ -243,13 +201,12 @@ impl SplitOptions {
     /// # Errors
     /// As [`Footage::open`] and [`Footage::select_frames`].
     pub fn open(&self, host: &mut Host<'_>) -> Result<Footage, Failure> {
-        if !(0.0..=90.0).contains(&self.crop_bottom) {
-            return Err(Failure::usage(format!(
-                "⟨crop-bottom⟩: expected 0..90 degrees, found {}",
-                self.crop_bottom
-            )));
+        let FrameMaskOptions { crop_bottom, masks, .. } = &self.masking;
+        if !(0.0..=90.0).contains(crop_bottom) {
+            let line = format!("⟨crop-bottom⟩: expected 0..90 degrees, found {crop_bottom}");
+            return Err(Failure::usage(line));
         }
-        if let Some(masks) = self.masks.as_deref().filter(|masks| !masks.is_dir()) {
+        if let Some(masks) = masks.as_deref().filter(|masks| !masks.is_dir()) {
             let found = if masks.exists() { "is not a folder" } else { "no such folder" };
             let line =
                 format!("{}: masks: {found} (expected one with a mask for each frame)", masks.display());
@@ -265,7 +222,7 @@ impl SplitOptions {
 
     /// Resolves the options for a source.
     fn settings(&self, source: &Footage, host: &mut Host<'_>) -> Result<SplitSettings, Failure> {
-        let mask_command = match &self.mask_command {
+        let mask_command = match &self.masking.mask_command {
             Some(_) if source.has_parts() => {
                 return Err(Failure::usage(if source.is_eac() {
                     "⟨mask-command⟩: applies to panoramas and fisheyes only (found GoPro MAX streams)"
@@ -300,10 +257,10 @@ impl SplitOptions {
             format: self.format,
             naming: self.naming,
             numbering: self.numbering,
-            crop_bottom: self.crop_bottom,
+            crop_bottom: self.masking.crop_bottom,
             level_gpano: self.level_gpano,
             projection: source.projection.clone(),
-            masks: self.masks.clone(),
+            masks: self.masking.masks.clone(),
             mask_command,
             is_stereo: source.is_stereo,
             limits: source.limits,
@@ -410,11 +367,11 @@ pub fn split_source(
     source: &Footage,
     host: &mut Host<'_>,
 ) -> Result<SplitReport, Failure> {
-    options.removal.check()?;
+    options.masking.removal.check()?;
     // Check these before masks are created.
     options.views.lens_views(source)?;
     options.colours.equalise(source)?;
-    if options.removal.is_wanted() {
+    if options.masking.removal.is_wanted() {
         let overwrite = if options.force { Overwrite::Replace } else { Overwrite::Refuse };
         split::claim(&options.output, overwrite)?;
         ownership::check_inside(&options.output, Path::new(PANORAMA_MASKS))?;
@@ -426,18 +383,19 @@ pub fn split_source(
                 return Ok(SplitReport { is_cancelled: true, ..SplitReport::default() });
             }
         }
-        let with_masks =
-            SplitOptions { masks: Some(folder), removal: MaskingOptions::default(), ..options.clone() };
+        let removal = MaskingOptions::default();
+        let masking = FrameMaskOptions { masks: Some(folder), removal, ..options.masking.clone() };
+        let with_masks = SplitOptions { masking, ..options.clone() };
         return split_source(&with_masks, source, host);
     }
-    let _masks = InputFiles::new(&options.masks);
+    let _masks = InputFiles::new(&options.masking.masks);
     let settings = options.settings(source, host);
     let settings = host.unless_stopped(settings)?;
     if options.views.full_sphere {
         let chosen = options.views.layout_views(source.panorama_width)?.len();
         host.report(Event::ViewsAdded(settings.views[chosen..].to_vec()));
     }
-    if let Some(masks) = &options.masks
+    if let Some(masks) = &options.masking.masks
         && !masks.join(MASK_MANIFEST).is_file()
         && !source.frames.iter().any(|frame| split::has_mask(&settings, frame))
     {
@@ -501,7 +459,7 @@ pub(super) fn create_masks(
     host: &mut Host<'_>,
 ) -> Result<Option<MaskStatistics>, Failure> {
     use crate::mask::{MaskOptions, mask_source};
-    let MaskingOptions { model, still_patch, shadow, temporal, engine } = options.removal.clone();
+    let MaskingOptions { model, still_patch, shadow, temporal, engine } = options.masking.removal.clone();
     let options = MaskOptions {
         temporal,
         threads: options.threads,

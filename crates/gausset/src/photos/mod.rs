@@ -21,7 +21,8 @@ use gausset_pano::selection::SelectionCriteria;
 use gausset_train::{TrainConfig, TrainOptions};
 
 use crate::aligner::AlignerOptions;
-use crate::frame_selection::{Rates, SelectionOptions};
+use crate::footage_options::SelectionOptions;
+use crate::frame_selection::Rates;
 use crate::training::{self, RunSettings, Trained};
 use crate::{Event, Failure, Host, records};
 

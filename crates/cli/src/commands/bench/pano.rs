@@ -42,7 +42,7 @@ pub(crate) struct BenchPanoArgs {
     #[arg(long, value_name = "N", default_value_t = 3, value_parser = clap::value_parser!(u32).range(1..=100))]
     passes: u32,
     /// Colour adjustments to include in the measurement, as in `pano split`.
-    #[arg(long, value_name = "SETTINGS", allow_hyphen_values = true, value_parser = crate::commands::pano::colour::parse_look)]
+    #[arg(long, value_name = "SETTINGS", allow_hyphen_values = true, value_parser = crate::footage::parse_value::<ColourSettings>)]
     look: Option<ColourSettings>,
     /// Output folder that keeps panoramas and views [default: a temporary folder].
     #[arg(long, value_name = "DIR")]

@@ -6,21 +6,19 @@ use clap::Args;
 use clap::builder::{PossibleValuesParser, TypedValueParser};
 use gausset::aligner::TOOL_TIMEOUT;
 use gausset::panos::convert::{self as pano_convert, PanoConvertResult, TargetProjection};
-use gausset::panos::{FrameOptions, PanoConvertOptions, is_image_extension};
+use gausset::panos::{ColourOptions, FrameOptions, PanoConvertOptions, is_image_extension};
 use gausset::{Failure, Host};
 use gausset_pano::cube::{CubeLayout, Face, StripOrder};
 use gausset_pano::cutter::Format;
 use gausset_train::MemoryLimit;
 
-use super::colour::ColourArgs;
-use super::projection::{parse_faces, parse_turns};
-use super::split::FrameArgs;
 use super::track::TrackFileArgs;
 use crate::EarlyExit;
 use crate::commands::frame_jobs::{FrameJobArgs, run_frame_job};
 use crate::console::Console;
 use crate::device::ComputeArgs;
 use crate::exit::Status;
+use crate::footage::{FootageArgs, parse_value};
 
 const AFTER_HELP: &str = "\
 Examples:
@@ -56,10 +54,10 @@ pub(crate) struct ConvertArgs {
     )]
     grid: Option<CubeLayout>,
     /// Strip: order of its faces, row by row; r, l, u, d, f, b = right, left, up, down, front, back [default: rludfb].
-    #[arg(long, value_name = "ORDER", value_parser = parse_faces)]
+    #[arg(long, value_name = "ORDER", value_parser = parse_value::<[Face; 6]>)]
     faces: Option<[Face; 6]>,
     /// Strip: clockwise quarter turns of each face [default: 000000].
-    #[arg(long, value_name = "TURNS", value_parser = parse_turns)]
+    #[arg(long, value_name = "TURNS", value_parser = parse_value::<[u8; 6]>)]
     turns: Option<[u8; 6]>,
     /// Side of a face or width of a panorama, px [default: the resolution of the source].
     #[arg(long, value_name = "PX", value_parser = clap::value_parser!(u32).range(16..=32_768))]
@@ -71,11 +69,11 @@ pub(crate) struct ConvertArgs {
     #[arg(long, value_name = "Q", value_parser = clap::value_parser!(u8).range(1..=100))]
     quality: Option<u8>,
     #[command(flatten)]
-    choice: FrameArgs,
+    choice: FootageArgs<FrameOptions>,
     #[command(flatten)]
     track: TrackFileArgs,
     #[command(flatten)]
-    colours: ColourArgs,
+    colours: FootageArgs<ColourOptions>,
     /// Maximum time without output of ffmpeg, seconds.
     #[arg(long, value_name = "S", default_value_t = TOOL_TIMEOUT, value_parser = clap::value_parser!(u64).range(1..))]
     tool_timeout: u64,
@@ -96,8 +94,8 @@ impl ConvertArgs {
             to: self.target()?,
             size: self.size,
             format: self.image_format()?,
-            colours: self.colours.options(),
-            frames: FrameOptions { track: self.track.options(), ..self.choice.options() },
+            colours: self.colours.0.clone(),
+            frames: FrameOptions { track: self.track.options(), ..self.choice.0.clone() },
             force: self.making.force,
             tool_timeout: self.tool_timeout,
             max_memory: self.max_memory,

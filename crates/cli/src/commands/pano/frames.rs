@@ -7,13 +7,11 @@ use clap::Args;
 use clap::builder::{PossibleValuesParser, TypedValueParser};
 use gausset::SelectionSummary;
 use gausset::aligner::TOOL_TIMEOUT;
-use gausset::frame_selection::SelectionOptions;
 use gausset::panos::frames::frames;
-use gausset::panos::{FootageKind, FramesOptions};
-use gausset_pano::selection::{FRAMES_FILE, SelectBy, Selection, SelectionHeader};
+use gausset::panos::{FootageKind, FramesOptions, ProjectionOptions, SelectionOptions};
+use gausset_pano::selection::{FRAMES_FILE, Selection, SelectionHeader};
 use serde::Serialize;
 
-use super::projection::ProjectionArgs;
 use super::track::TrackFileArgs;
 use crate::EarlyExit;
 use crate::commands::overwrite;
@@ -22,6 +20,7 @@ use crate::console::Console;
 use crate::describe;
 use crate::events::run_job;
 use crate::exit::Status;
+use crate::footage::FootageArgs;
 use crate::interrupt::Interrupt;
 use crate::lines::Lines;
 use crate::table::{self, ColumnAlign};
@@ -38,33 +37,6 @@ duplicate, blue stationary, cyan rotating in place), and the kept frames below."
 
 /// Maximum number of kept frames in the printed table.
 const MAX_TABLE_ROWS: usize = 40;
-
-/// Arguments for frame selection, shared by commands that read videos.
-#[derive(Clone, Copy, Debug, Default, Args)]
-pub(crate) struct SelectArgs {
-    /// Video: frame selection by space (equal parallax), time or all [default: space, with --fps time].
-    #[arg(
-        long, value_name = "HOW", hide_possible_values = true, help_heading = "Frames",
-        value_parser = PossibleValuesParser::new(SelectBy::ALL.map(SelectBy::name)).map(|name| {
-            SelectBy::ALL.into_iter().find(|select| select.name() == name).unwrap_or_default()
-        })
-    )]
-    select: Option<SelectBy>,
-    /// Video: parallax between selected frames, degrees [default: 4].
-    #[arg(long, value_name = "DEG", help_heading = "Frames", value_parser = parse_step)]
-    step: Option<f64>,
-}
-
-impl SelectArgs {
-    pub(crate) fn options(self) -> SelectionOptions {
-        SelectionOptions { select: self.select, step: self.step }
-    }
-}
-
-fn parse_step(text: &str) -> Result<f64, String> {
-    let value = text.parse::<f64>().ok().filter(|v| (0.1..=90.0).contains(v));
-    value.ok_or_else(|| format!("expected 0.1..90 degrees, found `{text}`"))
-}
 
 /// Arguments of `pano frames`.
 #[derive(Clone, Debug, Args)]
@@ -87,9 +59,9 @@ pub(crate) struct FramesArgs {
     )]
     kind: Option<FootageKind>,
     #[command(flatten)]
-    shape: ProjectionArgs,
+    shape: FootageArgs<ProjectionOptions>,
     #[command(flatten)]
-    select: SelectArgs,
+    select: FootageArgs<SelectionOptions>,
     #[command(flatten)]
     track: TrackFileArgs,
     /// Frames per second, selected by time.
@@ -144,8 +116,8 @@ pub(crate) fn run(args: &FramesArgs, console: &Console) -> Result<Status, EarlyE
     let options = FramesOptions {
         sheet: args.sheet.clone().unwrap_or_else(|| plain.sheet.clone()),
         kind: args.kind,
-        shape: args.shape.options(),
-        select: args.select.options(),
+        shape: args.shape.0.clone(),
+        select: args.select.0.clone(),
         fps: args.fps,
         start: args.start,
         end: args.end,

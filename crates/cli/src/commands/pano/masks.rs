@@ -5,14 +5,15 @@ use std::path::PathBuf;
 use clap::Args;
 use clap::builder::{PossibleValuesParser, TypedValueParser};
 use gausset::Host;
+use gausset::panos::ViewOptions;
 use gausset::panos::masks::{self as pano_masks, Combine, MaskConversion, MasksOptions, MasksResult};
 
-use super::views::ViewLayoutArgs;
 use crate::EarlyExit;
 use crate::commands::frame_jobs::{FrameJobArgs, run_frame_job};
 use crate::console::Console;
 use crate::describe;
 use crate::exit::Status;
+use crate::footage::FootageArgs;
 use crate::numbers::counted;
 
 const AFTER_HELP: &str = "\
@@ -60,7 +61,7 @@ pub(crate) struct MasksArgs {
     #[arg(long, value_name = "DEG", default_value_t = 0.0)]
     feather: f64,
     #[command(flatten)]
-    views: ViewLayoutArgs,
+    views: FootageArgs<ViewOptions>,
     #[command(flatten)]
     pub(super) making: FrameJobArgs,
 }
@@ -77,7 +78,7 @@ impl MasksArgs {
                 (None, true) => MaskConversion::ToViews,
                 (None, false) => MaskConversion::Stay,
             },
-            views: self.views.options(),
+            views: self.views.0.clone(),
             dilate: self.dilate,
             feather: self.feather,
             force: self.making.force,

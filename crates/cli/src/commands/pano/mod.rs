@@ -2,16 +2,13 @@
 
 pub(crate) mod align;
 pub(crate) mod calibrate;
-pub(crate) mod colour;
 pub(crate) mod compare;
 pub(crate) mod convert;
 pub(crate) mod export;
 pub(crate) mod frames;
 pub(crate) mod layouts;
-pub(crate) mod masking;
 pub(crate) mod masks;
 pub(crate) mod preview;
-pub(crate) mod projection;
 pub(crate) mod run;
 pub(crate) mod split;
 pub(crate) mod track;

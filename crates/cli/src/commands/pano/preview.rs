@@ -7,7 +7,7 @@ use std::sync::atomic::{AtomicBool, Ordering};
 use std::time::Duration;
 
 use clap::Args;
-use gausset::panos::FrameOptions;
+use gausset::panos::{ColourOptions, FrameOptions, ProjectionOptions, ViewOptions};
 use gausset::{Failure, panos};
 use gausset_compute::{Exec, Pool};
 use gausset_io::atomic::{Disk, Overwrite, WriteOptions, check_output, write_atomic_with};
@@ -18,15 +18,13 @@ use gausset_pano::look::ColourSettings;
 use gausset_view::Server;
 use gausset_view::preview::{MAX_WIDTH, PreviewOptions, PreviewPage};
 
-use super::colour::ColourArgs;
-use super::projection::ProjectionArgs;
-use super::views::ViewLayoutArgs;
 use crate::EarlyExit;
 use crate::commands::viewer::{ListenArgs, announce, server_failure};
 use crate::console::Console;
 use crate::describe;
 use crate::events::run_job;
 use crate::exit::Status;
+use crate::footage::FootageArgs;
 use crate::interrupt::Interrupt;
 
 const AFTER_HELP: &str = "\
@@ -74,11 +72,11 @@ pub(crate) struct PreviewArgs {
     #[arg(long, value_name = "S", default_value_t = 0.0, help_heading = "Frames")]
     start: f64,
     #[command(flatten)]
-    shape: ProjectionArgs,
+    shape: FootageArgs<ProjectionOptions>,
     #[command(flatten)]
-    colours: ColourArgs,
+    colours: FootageArgs<ColourOptions>,
     #[command(flatten)]
-    views: ViewLayoutArgs,
+    views: FootageArgs<ViewOptions>,
 }
 
 impl PreviewArgs {
@@ -117,12 +115,12 @@ pub(crate) fn run(args: &PreviewArgs, console: &Console) -> Result<Status, Early
     let pool = Pool::with_all_cores();
     let interrupt = Interrupt::watch();
     let choice = FrameOptions {
-        shape: args.shape.options(),
+        shape: args.shape.0.clone(),
         lens: args.lens.clone(),
         start: args.start,
         ..FrameOptions::default()
     };
-    let mut colours = args.colours.options();
+    let mut colours = args.colours.0.clone();
     let colouring = colours.resolve()?;
     if is_page {
         // The page applies them, so that its sliders start at these values.
@@ -130,7 +128,7 @@ pub(crate) fn run(args: &PreviewArgs, console: &Console) -> Result<Status, Early
     }
     let (mut frame, equirect) =
         run_job(&interrupt, console, |host| panos::panorama_of(&args.frame, &choice, &colours, &pool, host))?;
-    let views = args.views.options().views(equirect.full_width.round() as u32)?;
+    let views = args.views.0.views(equirect.full_width.round() as u32)?;
     let mask =
         args.mask.as_deref().map(decode_mask_file).transpose().map_err(|e| Failure::new("frames", e))?;
     if is_page {

@@ -6,16 +6,11 @@ use clap::Args;
 use gausset::Host;
 use gausset::panos::MaskStatistics;
 use gausset::panos::run as pano_run;
-use gausset::panos::{PanoOptions, PanoRun};
-use gausset_pano::layout::Layout;
+use gausset::panos::{ColourOptions, FrameMaskOptions, FrameOptions, PanoOptions, PanoRun, TrainViewOptions};
 use gausset_train::TrainOptions;
 use serde::Serialize;
 
 use super::align::{AlignerArgs, ToolArgs, TrackArgs};
-use super::colour::ColourArgs;
-use super::masking::MaskingArgs;
-use super::split::FrameArgs;
-use super::views::{LensModeArgs, layout_parser};
 use crate::commands::overwrite;
 use crate::commands::training::{RunOutputArgs, WithLeftOut, exit_status, summary_json, training_status};
 use crate::commands::viewer::ViewerArgs;
@@ -23,6 +18,7 @@ use crate::console::Console;
 use crate::device::ComputeArgs;
 use crate::events::run_job_with_viewer;
 use crate::exit::Status;
+use crate::footage::FootageArgs;
 use crate::interrupt::Interrupt;
 use crate::options::{ExtraOptionArgs, OptionArgs, PanoRunCommand};
 use crate::{EarlyExit, describe, table};
@@ -45,32 +41,14 @@ pub(crate) struct RunArgs {
     /// Output folder for views, model and run.
     #[arg(short, long, value_name = "DIR")]
     output: PathBuf,
-    /// Layout of the training views.
-    #[arg(
-        long, value_name = "LAYOUT", default_value = "cube6", hide_possible_values = true, help_heading = "Views",
-        value_parser = layout_parser()
-    )]
-    train_layout: Layout,
     #[command(flatten)]
-    lenses: LensModeArgs,
-    /// Side of a training view, px [default: a quarter of the panorama's width].
-    #[arg(long, value_name = "PX", help_heading = "Views", value_parser = clap::value_parser!(u32).range(16..=16_384))]
-    train_size: Option<u32>,
-    /// Mask everything within this angle of the nadir, degrees (tripod, operator).
-    #[arg(long, value_name = "DEG", default_value_t = 0.0, help_heading = "Views")]
-    crop_bottom: f64,
-    /// Folder with a mask per frame (black = remove).
-    #[arg(long, value_name = "DIR", help_heading = "Views")]
-    masks: Option<PathBuf>,
-    /// Command that writes a mask per frame, as for `pano split`.
-    #[arg(long, value_name = "COMMAND", conflicts_with = "masks", help_heading = "Views")]
-    mask_command: Option<String>,
-    #[command(flatten, next_help_heading = "Views")]
-    removal: MaskingArgs,
+    views: FootageArgs<TrainViewOptions>,
     #[command(flatten)]
-    choice: FrameArgs,
+    masking: FootageArgs<FrameMaskOptions>,
     #[command(flatten)]
-    colours: ColourArgs,
+    choice: FootageArgs<FrameOptions>,
+    #[command(flatten)]
+    colours: FootageArgs<ColourOptions>,
     #[command(flatten)]
     aligner: AlignerArgs,
     #[command(flatten)]
@@ -128,15 +106,10 @@ pub(crate) fn run(args: &RunArgs, console: &Console) -> Result<Status, EarlyExit
     let interrupt = Interrupt::watch();
     let given = args.more.merge(args.options.clone())?;
     let options = PanoOptions {
-        train_layout: args.train_layout,
-        lenses: args.lenses.lenses,
-        train_size: args.train_size,
-        crop_bottom: args.crop_bottom,
-        masks: args.masks.clone(),
-        mask_command: args.mask_command.clone(),
-        removal: args.removal.options(),
-        colours: args.colours.options(),
-        frames: args.choice.options(),
+        views: args.views.0.clone(),
+        masking: args.masking.0.clone(),
+        colours: args.colours.0.clone(),
+        frames: args.choice.0.clone(),
         tool: args.aligner.tool_options(&args.tool),
         known: args.track.known_poses(),
         training: TrainOptions { test_every: args.test_every, threads: Some(args.compute.threads), ..given },

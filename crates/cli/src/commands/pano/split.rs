@@ -5,24 +5,22 @@ use std::path::PathBuf;
 use clap::Args;
 use clap::builder::{PossibleValuesParser, TypedValueParser};
 use gausset::panos::split as pano_split;
-use gausset::panos::{FrameOptions, SplitOptions, ViewOptions};
+use gausset::panos::{
+    ColourOptions, FrameMaskOptions, FrameOptions, LensViewOptions, SplitOptions, ViewOptions,
+};
 use gausset::{Failure, aligner::TOOL_TIMEOUT};
 use gausset_pano::cutter::Format;
 use gausset_pano::split::{Naming, Numbering, OnError, Skipped, StageTimes};
 use gausset_train::MemoryLimit;
 use serde::Serialize;
 
-use super::colour::ColourArgs;
-use super::frames::SelectArgs;
-use super::masking::MaskingArgs;
-use super::projection::ProjectionArgs;
 use super::track::TrackFileArgs;
-use super::views::{LensModeArgs, ViewLayoutArgs};
 use crate::commands::training::{exit_status, interrupted_status};
 use crate::console::Console;
 use crate::device::ComputeArgs;
 use crate::events::run_job;
 use crate::exit::Status;
+use crate::footage::FootageArgs;
 use crate::interrupt::Interrupt;
 use crate::value_parsers::parse_positive;
 use crate::{EarlyExit, describe};
@@ -45,27 +43,17 @@ pub(crate) struct SplitArgs {
     #[arg(short, long, value_name = "DIR")]
     pub(crate) output: PathBuf,
     #[command(flatten)]
-    pub(crate) views: ViewLayoutArgs,
+    pub(crate) views: FootageArgs<ViewOptions>,
     #[command(flatten)]
-    pub(crate) lenses: LensModeArgs,
+    pub(crate) lenses: FootageArgs<LensViewOptions>,
     #[command(flatten)]
-    pub(crate) choice: FrameArgs,
+    pub(crate) choice: FootageArgs<FrameOptions>,
     #[command(flatten)]
     pub(crate) track: TrackFileArgs,
     #[command(flatten)]
-    pub(crate) colours: ColourArgs,
-    /// Mask everything within this angle of the nadir, degrees (tripod, operator).
-    #[arg(long, value_name = "DEG", default_value_t = 0.0, help_heading = "Views")]
-    pub(crate) crop_bottom: f64,
-    /// Folder with a mask per frame (black = remove) [default: INPUT/masks].
-    #[arg(long, value_name = "DIR", help_heading = "Views")]
-    pub(crate) masks: Option<PathBuf>,
-    /// Command that writes a mask per frame; {frame} is replaced by the input image and {mask} by the PNG to write
-    /// (black = remove).
-    #[arg(long, value_name = "COMMAND", conflicts_with = "masks", help_heading = "Views")]
-    pub(crate) mask_command: Option<String>,
-    #[command(flatten, next_help_heading = "Views")]
-    pub(crate) removal: MaskingArgs,
+    pub(crate) colours: FootageArgs<ColourOptions>,
+    #[command(flatten)]
+    pub(crate) masking: FootageArgs<FrameMaskOptions>,
     /// Level panoramas: gpano = by the pitch and roll in their GPano metadata.
     #[arg(long, value_name = "HOW", value_parser = PossibleValuesParser::new(["gpano"]), help_heading = "Views")]
     pub(crate) level: Option<String>,
@@ -127,57 +115,6 @@ pub(crate) struct SplitArgs {
     pub(crate) compute: ComputeArgs,
 }
 
-/// Arguments that select and interpret frames.
-#[derive(Clone, Debug, Default, Args)]
-pub(crate) struct FrameArgs {
-    /// Use every N-th frame.
-    #[arg(long, value_name = "N", default_value_t = 1, help_heading = "Frames", value_parser = clap::value_parser!(u32).range(1..))]
-    pub(crate) every: u32,
-    #[command(flatten)]
-    pub(crate) select: SelectArgs,
-    /// Video: frames per second, selected by time.
-    #[arg(long, value_name = "FPS", help_heading = "Frames", value_parser = parse_positive)]
-    pub(crate) fps: Option<f64>,
-    /// Video: start time in seconds.
-    #[arg(long, value_name = "S", default_value_t = 0.0, help_heading = "Frames")]
-    pub(crate) start: f64,
-    /// Video: end time in seconds.
-    #[arg(long, value_name = "S", help_heading = "Frames", value_parser = parse_positive)]
-    pub(crate) end: Option<f64>,
-    /// Video: use the sharpest of N neighbouring frames.
-    #[arg(long, value_name = "N", default_value_t = 1, help_heading = "Frames", value_parser = clap::value_parser!(u32).range(1..=1000))]
-    pub(crate) sharpest_of: u32,
-    /// Stereo layout of the frames: tb (top-bottom; the upper eye is used).
-    #[arg(long, value_name = "HOW", help_heading = "Frames", value_parser = PossibleValuesParser::new(["tb"]))]
-    pub(crate) stereo: Option<String>,
-    /// Lens file for dual-fisheye frames (docs/reference/pano.md).
-    #[arg(long, value_name = "FILE", help_heading = "Frames")]
-    pub(crate) lens: Option<PathBuf>,
-    /// Maximum number of frames, spaced by parallax for a video and evenly for a folder.
-    #[arg(long, value_name = "N", help_heading = "Frames", value_parser = clap::value_parser!(u32).range(1..))]
-    pub(crate) max_frames: Option<u32>,
-    #[command(flatten)]
-    pub(crate) shape: ProjectionArgs,
-}
-
-impl FrameArgs {
-    pub(crate) fn options(&self) -> FrameOptions {
-        FrameOptions {
-            every: self.every,
-            select: self.select.options(),
-            fps: self.fps,
-            start: self.start,
-            end: self.end,
-            sharpest_of: self.sharpest_of,
-            is_stereo: self.stereo.is_some(),
-            lens: self.lens.clone(),
-            max_frames: self.max_frames,
-            shape: self.shape.options(),
-            track: None,
-        }
-    }
-}
-
 impl SplitArgs {
     fn options(&self) -> Result<SplitOptions, Failure> {
         let format = match (self.format.as_str(), self.quality) {
@@ -199,17 +136,14 @@ impl SplitArgs {
         Ok(SplitOptions {
             input: self.input.clone(),
             output: self.output.clone(),
-            views: ViewOptions { lenses: self.lenses.lenses, ..self.views.options() },
-            frames: FrameOptions { track: self.track.options(), ..self.choice.options() },
-            crop_bottom: self.crop_bottom,
-            masks: self.masks.clone(),
-            mask_command: self.mask_command.clone(),
-            removal: self.removal.options(),
+            views: ViewOptions { lenses: self.lenses.0.lenses, ..self.views.0.clone() },
+            frames: FrameOptions { track: self.track.options(), ..self.choice.0.clone() },
+            masking: self.masking.0.clone(),
             level_gpano: self.level.is_some(),
             format,
             naming,
             numbering: self.numbering.unwrap_or_default(),
-            colours: self.colours.options(),
+            colours: self.colours.0.clone(),
             on_error: self.on_error,
             force: self.force,
             tool_timeout: self.tool_timeout,

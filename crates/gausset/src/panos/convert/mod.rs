@@ -38,9 +38,10 @@ use gausset_pano::split::Skipped;
 use gausset_train::MemoryLimit;
 use serde::Serialize;
 
-use super::colour::{self, ColourOptions};
+use super::colour;
 use super::frame_reader::{ReadFailure, SourceFrames};
-use super::source::{Footage, FrameOptions};
+use super::source::Footage;
+use crate::footage_options::{ColourOptions, FrameOptions};
 use crate::memory::budget;
 use crate::{Failure, Host, device};
 pub use panorama::panorama_of;

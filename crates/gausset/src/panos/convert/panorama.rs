@@ -12,9 +12,10 @@ use gausset_pano::plane::Frame;
 use gausset_pano::projection::{Equirect, Projection};
 
 use crate::aligner::TOOL_TIMEOUT;
-use crate::panos::colour::{self, ColourOptions};
+use crate::footage_options::{ColourOptions, FrameOptions};
+use crate::panos::colour;
 use crate::panos::frame_reader::{ReadFailure, SourceFrames};
-use crate::panos::source::{Footage, FrameOptions};
+use crate::panos::source::Footage;
 use crate::{Failure, Host};
 
 /// The first frame of images or of a video at full size, converted to a panorama if needed.
