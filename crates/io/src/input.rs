@@ -114,6 +114,12 @@ pub fn read_dir(path: &Path) -> io::Result<std::fs::ReadDir> {
 #[error("leads out of its folder (expected a file below the folder of the file that names it)")]
 pub struct LeadsOutside;
 
+/// The absolute path; unchanged if the working folder no longer exists.
+#[must_use]
+pub fn absolute(path: &Path) -> PathBuf {
+    std::path::absolute(path).unwrap_or_else(|_| path.to_owned())
+}
+
 /// Resolves a name inside a file to a path below `folder`, the folder to which such names are relative.
 ///
 /// The name is normalised as text: `a/../b.jpg` is `b.jpg`, whatever `a` is on disk, so that the result contains no
@@ -125,8 +131,7 @@ pub struct LeadsOutside;
 /// The name leads out of the folder.
 pub fn resolve_inside(folder: &Path, name: impl AsRef<Path>) -> Result<PathBuf, LeadsOutside> {
     let here = if folder.as_os_str().is_empty() { Path::new(".") } else { folder };
-    // Without a working folder, the path is used as given.
-    let here = std::path::absolute(here).unwrap_or_else(|_| here.to_owned());
+    let here = absolute(here);
     let there = without_dots(&here.join(name)).ok_or(LeadsOutside)?;
     let below = without_dots(&here).and_then(|here| there.strip_prefix(here).ok());
     if let Some(rest) = below {

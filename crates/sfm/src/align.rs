@@ -13,6 +13,7 @@ use std::time::Duration;
 use crate::reconstruction::PanoView;
 use gausset_io::atomic::{Disk, FileSystem, Overwrite, WriteError, write_atomic};
 use gausset_io::image::ImageError;
+use gausset_io::input::absolute;
 use gausset_io::ownership::{self, OwnershipError};
 use gausset_process::{OutputStream, ProcessError, Program};
 use serde::{Deserialize, Serialize};
@@ -413,10 +414,6 @@ fn better_model(a: Option<CheckedModel>, b: Option<CheckedModel>) -> Option<Chec
 
 fn has_enough_frames(model: Option<&CheckedModel>, job: &AlignJob) -> bool {
     model.map_or(0, |model| model.image_of_frame.len()) as f64 >= ENOUGH_REGISTERED * job.frames.len() as f64
-}
-
-fn absolute(path: &Path) -> PathBuf {
-    std::path::absolute(path).unwrap_or_else(|_| path.to_owned())
 }
 
 fn create_folder(path: &Path) -> Result<(), AlignError> {

@@ -145,7 +145,7 @@ impl SceneDescription {
         let every = views.len().div_ceil(MAX_CAMERAS).max(1);
         let views: Vec<_> = views.into_iter().step_by(every).collect();
         let poses: Vec<Pose> = views.iter().map(|(.., named)| named.pose).collect();
-        let is_turned = *splats_from_dataset != gausset_core::se3::IDENTITY3;
+        let is_turned = *splats_from_dataset != se3::IDENTITY3;
         let known_up = if is_turned { None } else { up::direction(gausset_train::Up::Auto, &poses) };
         let mut scene = Self { title, up: known_up.unwrap_or(up::SAVED_UP), photos: true, ..Self::default() };
         if !poses.is_empty() {

@@ -184,7 +184,7 @@ fn align_views(
         return Err(Failure::new("frames", format!("{}: views: none", folder.display())));
     };
     let f = first.focal();
-    let absolute = std::path::absolute(folder).unwrap_or_else(|_| folder.to_owned());
+    let absolute = input::absolute(folder);
     let masks = absolute.join("masks");
     let work = UnfinishedFolder::new(&Disk, &absolute, records::WORK_FOLDER)?;
     // Scale given poses to metres before their points are triangulated, so that the track positions are in the same

@@ -15,6 +15,7 @@ use gausset_io::dataset::colmap::{ColmapImage, ColmapModel, ColmapPoint, ModelFo
 use gausset_io::dataset::{CameraModel, SourceCamera};
 use gausset_io::image::encode::{PngPixels, png};
 use gausset_io::image::{decode_mask_file, read_header};
+use gausset_io::input::absolute;
 use gausset_io::ownership;
 use gausset_pano::export::AlignedPoses;
 use gausset_pano::frames::SourceFrame;
@@ -58,7 +59,7 @@ pub(super) fn check(options: &PanoOptions, source: &Footage) -> Result<(), Failu
 pub(super) fn image_folder(options: &PanoOptions) -> PathBuf {
     let input = &options.input;
     let folder = if input.is_file() { input.parent().unwrap_or(Path::new("")) } else { input };
-    std::path::absolute(folder).unwrap_or_else(|_| folder.to_owned())
+    absolute(folder)
 }
 
 /// A panorama with a pose.
@@ -87,7 +88,7 @@ pub(super) fn write(
     for frame in &source.frames {
         let pose = poses.frames.iter().find(|found| found.name == frame.stem).and_then(|found| found.pose());
         let (Some(pose), Some(file)) = (pose, frame.files.first()) else { continue };
-        let whole = std::path::absolute(file).unwrap_or_else(|_| file.clone());
+        let whole = absolute(file);
         let name = whole.strip_prefix(&pictures).unwrap_or(&whole).to_string_lossy().replace('\\', "/");
         let header = read_header(file).map_err(|error| Failure::new("frames", error))?;
         posed.push(PosedPanorama { frame, file, name, size: [header.width, header.height], pose });

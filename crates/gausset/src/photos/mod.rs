@@ -11,7 +11,7 @@ pub(crate) mod alignment;
 mod images;
 mod model;
 
-use std::path::{Path, PathBuf};
+use std::path::PathBuf;
 
 pub use alignment::PhotoAlignment;
 use gausset_io::atomic::Overwrite;
@@ -185,9 +185,4 @@ pub fn run(
     let folder = options.output.join("run");
     let trained = training::start_or_resume(folder, &training, options.overwrite, conditions, host)?;
     Ok((alignment, trained))
-}
-
-/// Absolute path, for external programs that run in another folder.
-fn absolute(path: &Path) -> PathBuf {
-    std::path::absolute(path).unwrap_or_else(|_| path.to_owned())
 }

@@ -1,6 +1,7 @@
 //! The model of photographs: an existing one, or a new one by COLMAP.
 
 use gausset_io::atomic::{Disk, FileSystem, Overwrite, WriteError};
+use gausset_io::input::absolute;
 use gausset_io::ownership;
 use gausset_io::unfinished_folder::UnfinishedFolder;
 use gausset_sfm::Alignment;
@@ -9,7 +10,7 @@ use gausset_sfm::model::{CheckedModel, FrameImages};
 use serde_json::{Value, json};
 
 use super::images::ImageSet;
-use super::{PhotoAlignment, PhotoOptions, absolute};
+use super::{PhotoAlignment, PhotoOptions};
 use crate::{Event, Failure, Host, Stage, records};
 
 fn cameras(options: &PhotoOptions, pictures: &ImageSet) -> CameraSharing {

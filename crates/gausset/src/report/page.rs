@@ -3,6 +3,7 @@
 use std::path::{Component, Path, PathBuf};
 
 use gausset_core::splats_transform::Similarity;
+use gausset_io::input::absolute;
 use gausset_io::splat::{self, Format, LoadOptions, SaveOptions, SplatFile};
 use gausset_io::text::grouped;
 use gausset_page::chart::LineChart;
@@ -48,7 +49,7 @@ impl ReportContent {
 
 /// The last two components of a path: the full path is private to the machine.
 fn last_components(path: &Path) -> PathBuf {
-    let whole = std::path::absolute(path).unwrap_or_else(|_| path.to_owned());
+    let whole = absolute(path);
     let parts: Vec<Component<'_>> =
         whole.components().filter(|part| matches!(part, Component::Normal(_))).collect();
     parts[parts.len().saturating_sub(2)..].iter().collect()

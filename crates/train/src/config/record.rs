@@ -1,7 +1,8 @@
 //! `RUN/config.toml`: the configuration of a run, and the record that the run writes about itself.
 
-use std::path::{Path, PathBuf};
+use std::path::Path;
 
+use gausset_io::input::absolute;
 use serde::{Deserialize, Serialize};
 
 use super::{ConfigError, TrainConfig};
@@ -154,7 +155,7 @@ fn with_paths_as(recorded: &TrainOptions, mut given: TrainOptions) -> TrainOptio
         let Some(path) = path else { continue };
         match known {
             Some(known) if is_same_path(path, known) => path.clone_from(known),
-            _ => *path = absolute_path(path),
+            _ => *path = absolute(path),
         }
     }
     given
@@ -163,11 +164,6 @@ fn with_paths_as(recorded: &TrainOptions, mut given: TrainOptions) -> TrainOptio
 /// Whether two paths refer to the same location: `photos`, `./photos/`, `/home/me/photos` and links to it.
 fn is_same_path(a: &Path, b: &Path) -> bool {
     // Paths compare by component, so a trailing slash does not matter.
-    absolute_path(a) == absolute_path(b)
+    absolute(a) == absolute(b)
         || std::fs::canonicalize(a).is_ok_and(|a| std::fs::canonicalize(b).is_ok_and(|b| a == b))
-}
-
-/// The absolute path; unchanged if the working directory no longer exists.
-fn absolute_path(path: &Path) -> PathBuf {
-    std::path::absolute(path).unwrap_or_else(|_| path.to_owned())
 }
