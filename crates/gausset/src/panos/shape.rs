@@ -5,7 +5,7 @@ use std::path::Path;
 
 use gausset_compute::{SimdLevel, dispatch_level};
 use gausset_jpeg::Decoder;
-use gausset_pano::cube::{self, Cube, CubeLayout, Faces, MAX_FACE_SIDE, StripOrder};
+use gausset_pano::cube::{Cube, CubeLayout, Faces, MAX_FACE_SIDE, StripOrder};
 use gausset_pano::frames::SourceFrame;
 use gausset_pano::load::{self, ImageLimits, LoadedImage};
 use gausset_pano::plane::Frame;
