@@ -3,7 +3,7 @@
 use gausset::aligner::{Aligner, AlignerOptions};
 use gausset::device::DeviceOptions;
 use gausset::panos::export::ExportFormat;
-use gausset::panos::{PanoOptions, PriorKnowledge, run as pano_run};
+use gausset::panos::{FrameMaskOptions, PanoOptions, PriorKnowledge, TrainViewOptions, run as pano_run};
 use gausset::training::RunSettings;
 use gausset_compute::Pool;
 use gausset_core::{Pose, se3};
@@ -367,7 +367,7 @@ fn the_poses_of_the_room_are_recovered() {
         place.write(&format!("room/frame_{k:02}.png"), png_rgb8(&picture).unwrap());
     }
     let options = PanoOptions {
-        train_size: Some(400),
+        views: TrainViewOptions { size: Some(400), ..TrainViewOptions::default() },
         training: training(),
         ..PanoOptions::new(place.path("room"), place.path("w"))
     };
@@ -406,7 +406,7 @@ fn the_own_aligner_registers_real_walks() {
     for (name, frames) in [("walk", 5), ("garden", 8)] {
         let Some(input) = data_file(test, &format!("pano/{name}")) else { return };
         let place = Place::new();
-        place.split(&input, "w", |options| options.crop_bottom = 35.0);
+        place.split(&input, "w", |options| options.masking.crop_bottom = 35.0);
         let align =
             |tool: &AlignerOptions| place.try_align(tool, &PriorKnowledge::default(), Overwrite::Replace).0;
         let poses = align(&own).unwrap();
@@ -457,8 +457,8 @@ fn real_walks_become_splats() {
         }
         let place = Place::new();
         let options = PanoOptions {
-            crop_bottom: 35.0,
-            train_size: Some(400),
+            masking: FrameMaskOptions { crop_bottom: 35.0, ..FrameMaskOptions::default() },
+            views: TrainViewOptions { size: Some(400), ..TrainViewOptions::default() },
             training: training(),
             ..PanoOptions::new(input, place.path("out"))
         };

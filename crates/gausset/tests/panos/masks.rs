@@ -5,7 +5,7 @@ use std::path::Path;
 
 use gausset::device::DeviceOptions;
 use gausset::mask::{CutoutFormat, Dilation, KeepBox, MaskOptions, MaskResult, OutputModes, mask};
-use gausset::panos::{MaskingOptions, PanoAlignment, PanoOptions, run as pano_run};
+use gausset::panos::{PanoAlignment, PanoOptions, TrainViewOptions, run as pano_run};
 use gausset::training::RunSettings;
 use gausset_compute::Pool;
 use gausset_core::{Pose, RgbImage8, se3};
@@ -127,11 +127,11 @@ fn a_film_with_somebody_in_it_becomes_a_splat() {
         return;
     }
     let mut options = PanoOptions {
-        train_size: Some(128),
-        removal: MaskingOptions { model: Some(place.path("red.onnx")), ..MaskingOptions::default() },
+        views: TrainViewOptions { size: Some(128), ..TrainViewOptions::default() },
         training: TrainOptions { quality: Some(Quality::Fast), steps: Some(50), ..TrainOptions::default() },
         ..PanoOptions::new(place.path("tour.mp4"), place.path("out"))
     };
+    options.masking.removal.model = Some(place.path("red.onnx"));
     options.frames.select.select = Some(SelectBy::All);
     let settings = || RunSettings::for_device(DeviceOptions::default());
     let done = run(|host| pano_run::run(&options, settings(), host)).0.unwrap();
@@ -236,7 +236,7 @@ fn an_operator_who_turns_with_the_walk_is_found_by_its_direction() {
         place.split("tour.mp4", "work", |options| {
             options.views.layout = Layout::Cube6;
             options.frames.select.step = Some(3.0);
-            options.removal.still_patch = true;
+            options.masking.removal.still_patch = true;
         })
     };
     split();
@@ -419,7 +419,7 @@ fn frames_of_two_circles_and_of_streams_are_masked_in_their_own_pixels() {
         // The split of the same frames takes them.
         let split = format!("{name}_split");
         place.split(name, &split, |options| {
-            options.masks = Some(place.path(&output));
+            options.masking.masks = Some(place.path(&output));
             options.frames.lens = lens;
         });
         assert!(std::fs::read_dir(place.path(&split).join("masks")).unwrap().count() > 0, "{name}");

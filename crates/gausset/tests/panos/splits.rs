@@ -2,6 +2,7 @@
 
 use std::sync::Arc;
 
+use gausset::footage_options::StereoLayout;
 use gausset::panos::frames::frames;
 use gausset::panos::split::split;
 use gausset::panos::{FootageKind, FramesOptions, SplitOptions, TrackOffset, TrackOptions};
@@ -42,7 +43,7 @@ fn of_two_eyes_the_upper_one_is_taken() {
     place.split("two", "b", |options| {
         options.views.layout = Layout::Cube6;
         options.views.size = Some(64);
-        options.frames.is_stereo = true;
+        options.frames.stereo = Some(StereoLayout::TopBottom);
     });
     for view in 0..6 {
         let name = format!("images/view{view:02}/p.jpg");
@@ -66,7 +67,7 @@ fn a_mask_command_makes_masks_frame_by_frame() {
         try_split(&place, output, |options| {
             options.views.layout = Layout::Ring4;
             options.views.size = Some(64);
-            options.mask_command = Some(command.to_owned());
+            options.masking.mask_command = Some(command.to_owned());
         })
     };
     let command =

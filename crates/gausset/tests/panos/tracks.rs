@@ -5,7 +5,9 @@ use std::fmt::Write as _;
 use gausset::aligner::AlignerOptions;
 use gausset::device::DeviceOptions;
 use gausset::panos::export::ExportFormat;
-use gausset::panos::{PanoOptions, PriorKnowledge, TrackOffset, TrackOptions, run as pano_run};
+use gausset::panos::{
+    PanoOptions, PriorKnowledge, TrackOffset, TrackOptions, TrainViewOptions, run as pano_run,
+};
 use gausset::training::RunSettings;
 use gausset_compute::Pool;
 use gausset_core::{Pose, se3};
@@ -298,7 +300,7 @@ fn a_run_takes_a_folder_that_was_aligned_with_poses_and_a_track() {
     let before = place.read("out/align/poses.json");
     let train = |track: Option<TrackOptions>| {
         let options = PanoOptions {
-            train_size: Some(16),
+            views: TrainViewOptions { size: Some(16), ..TrainViewOptions::default() },
             tool: place.stand_in(),
             known: PriorKnowledge { track, ..PriorKnowledge::default() },
             training: TrainOptions { steps: Some(10), ..TrainOptions::default() },

@@ -22,7 +22,6 @@ use crate::events::run_job;
 use crate::exit::Status;
 use crate::footage::FootageArgs;
 use crate::interrupt::Interrupt;
-use crate::value_parsers::parse_positive;
 use crate::{EarlyExit, describe};
 
 const AFTER_HELP: &str = "\
