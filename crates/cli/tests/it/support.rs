@@ -51,10 +51,12 @@ impl TestFolder {
             std::fs::create_dir_all(path.parent().expect("a folder")).expect("a folder");
             std::fs::write(path, bytes).expect("a file");
         }
-        let config = String::from_utf8(workshop.read("run/config.toml")).expect("text");
-        assert!(config.contains(trained_in), "{config}");
-        let config = config.replace(trained_in, &workshop.canonical());
-        std::fs::write(workshop.path("run/config.toml"), config).expect("a file");
+        for name in ["run/config.toml", "run/report.html"] {
+            let text = String::from_utf8(workshop.read(name)).expect("text");
+            assert!(text.contains(trained_in), "{name}");
+            std::fs::write(workshop.path(name), text.replace(trained_in, &workshop.canonical()))
+                .expect("a file");
+        }
         workshop
     }
 

@@ -60,7 +60,7 @@ pub(crate) struct PreviewArgs {
     #[arg(long, conflicts_with_all = ["output", "force"], help_heading = "Page")]
     no_open: bool,
     /// Print the address of the page as a JSON object on one line.
-    #[arg(long, conflicts_with_all = ["output", "force"], help_heading = "Page")]
+    #[arg(long, help_heading = "Page")]
     pub(crate) json: bool,
     /// Mask of the frame, shown in red (black = remove).
     #[arg(long, value_name = "FILE")]
@@ -86,7 +86,11 @@ impl PreviewArgs {
         if is_listening && self.output.is_some() {
             return Err(Failure::usage("--output: cannot be used together with --listen"));
         }
-        Ok(self.page || self.port.is_some() || self.no_open || self.json || is_listening)
+        let is_wanted = self.page || self.port.is_some() || self.no_open || is_listening;
+        if self.json && !is_wanted {
+            return Err(Failure::usage("--json: has no effect without --page; leave it out, or add it"));
+        }
+        Ok(is_wanted)
     }
 
     /// Output image.
