@@ -3,12 +3,12 @@
 
 use std::path::Path;
 
-/// Lines of a library's source, from 1, with a flag in a string. Tests at the end of a file are exempt; arguments of
+/// Lines of a library's source, from 1, with a flag in a string. Tests and their support are exempt; arguments of
 /// third-party programs and whole commands are not settings.
 pub(crate) fn flags_in_library(workspace: &Path, path: &Path, text: &str) -> Vec<(usize, String)> {
     let inside = path.strip_prefix(workspace.join("crates")).unwrap_or(Path::new(""));
     let is_source = inside.components().nth(1).is_some_and(|part| part.as_os_str() == "src");
-    if !is_source || inside.starts_with("gausset") {
+    if !is_source || ["cli", "testkit"].iter().any(|name| inside.starts_with(name)) {
         return Vec::new();
     }
     let code = text.lines().take_while(|line| *line != "#[cfg(test)]");

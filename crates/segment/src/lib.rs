@@ -18,8 +18,8 @@
 //! let text = "[output]\nkind = 'semantic'\nmasks = 'scores'\n[classes]\nlist = 'voc21'";
 //! assert_eq!(ModelDescription::parse(text)?.classes.len(), 21);
 //! let error = ModelDescription::parse("[outputs]").unwrap_err();
-//! assert_eq!(error, "description: unknown key `outputs` (did you mean `output`?)");
-//! # Ok::<(), String>(())
+//! assert_eq!(error.to_string(), "description: unknown key `outputs` (did you mean `output`?)");
+//! # Ok::<(), Box<dyn std::error::Error>>(())
 //! ```
 #![forbid(unsafe_code)]
 

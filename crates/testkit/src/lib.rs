@@ -5,9 +5,9 @@
 //! problem.
 //!
 //! ```no_run
-//! use gausset_testkit::{Fixtures, Kind, Precision, Tensor, check};
+//! use gausset_testkit::{CaseKind, Fixtures, Precision, Tensor, check};
 //!
-//! for case in Fixtures::load().of_kind(Kind::Ssim) {
+//! for case in Fixtures::load().with_kind(CaseKind::Ssim) {
 //!     let ssim = my_ssim(&case.tensor("in.x").to_f32(), &case.tensor("in.y").to_f32());
 //!     let outputs = [("out.ssim".to_owned(), Tensor::scalar(ssim))].into();
 //!     check(case, &outputs, Precision::F32).assert_passed();

@@ -85,7 +85,7 @@ fn refused(workshop: &TestFolder, folder: &str, arguments: &[&str], words: &[&st
 
 /// Every file below a folder with its bytes.
 fn tree(folder: &Path) -> BTreeMap<String, Vec<u8>> {
-    let files = folder.is_dir().then(|| files_below(folder)).unwrap_or_default();
+    let files = if folder.is_dir() { files_below(folder) } else { Vec::new() };
     files.into_iter().map(|(name, bytes)| (name.display().to_string(), bytes)).collect()
 }
 

@@ -9,7 +9,7 @@ mod table;
 mod value;
 mod words;
 
-pub use row::{HelpLevel, OptionGroup, OptionInfo};
+pub use row::{HelpLevel, OptionGroup, OptionInfo, ValueCheck};
 pub use table::{
     ColourOptions, FrameMaskOptions, FrameOptions, LensViewOptions, MaskEngine, MaskingOptions,
     ProjectionOptions, SelectionOptions, TrainViewOptions, ViewOptions, all_options,

@@ -21,6 +21,9 @@ pub enum HelpLevel {
     Rare,
 }
 
+/// Checks the text of a value. The error reads `expected a number, found `x``.
+pub type ValueCheck = Arc<dyn Fn(&str) -> Result<(), String> + Send + Sync>;
+
 /// An option as front ends see it: command line, documentation.
 #[derive(Clone)]
 pub struct OptionInfo {
@@ -48,8 +51,8 @@ pub struct OptionInfo {
     pub conflicts: &'static [&'static str],
     /// Key of an option without which it has no effect.
     pub needs: Option<&'static str>,
-    /// Checks a value. The error reads `expected a number, found `x``.
-    pub check: Arc<dyn Fn(&str) -> Result<(), String> + Send + Sync>,
+    /// Checks a value.
+    pub check: ValueCheck,
 }
 
 impl fmt::Debug for OptionInfo {

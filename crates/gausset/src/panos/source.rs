@@ -168,7 +168,7 @@ impl Footage {
         if let Some(lenses) = lenses_of(choice)? {
             return Ok(Self::with_projection(frames, Projection::Fisheye(lenses), limits));
         }
-        if !choice.stereo.is_some()
+        if choice.stereo.is_none()
             && let Some(cube) = choice.shape.resolve_images(input, &frames, &limits)?
         {
             return Ok(Self::with_projection(frames, cube, limits));
