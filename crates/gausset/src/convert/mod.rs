@@ -110,7 +110,7 @@ pub struct ConversionResult {
 /// use gausset::convert::format_of;
 /// use gausset_io::splat::Format;
 ///
-/// assert_eq!(format_of("scene.spz".as_ref(), "")?, Format::Spz);
+/// assert_eq!(format_of("scene.spz".as_ref(), "").ok(), Some(Format::Spz));
 /// // Read only.
 /// assert_eq!(format_of("scene.ksplat".as_ref(), "").unwrap_err().code, "usage");
 /// ```

@@ -1,4 +1,4 @@
-//! The options of footage commands, as one table ([`table`]).
+//! The options of footage commands, as one table (`table`).
 //!
 //! A row is an argument with its help, the key in records and messages, the value name, the default, the accepted values
 //! and the level of help. Everything that lists options derives from the rows: the structs that jobs take, the arguments

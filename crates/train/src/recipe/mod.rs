@@ -179,7 +179,7 @@ impl Recipe {
         }
     }
 
-    /// SH degree at a step: one more at each multiple of [`SH_INTERVAL`].
+    /// SH degree at a step: one more at each multiple of `SH_INTERVAL`.
     #[must_use]
     pub fn sh_degree_at(&self, step: u64) -> u8 {
         let raises = step / self.fraction_to_steps(SH_INTERVAL).max(1);
