@@ -86,7 +86,7 @@ impl InferenceEngine {
 
     /// Loads a file as a network.
     pub(crate) fn load(&self, bundle: ModelFiles) -> Result<Arc<dyn Network>, Refusal> {
-        if let Self::Rten = self {
+        if matches!(self, Self::Rten) {
             rten::check(&bundle)?;
         }
         let load = || -> Result<Arc<dyn Network>, String> {
