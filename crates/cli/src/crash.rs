@@ -5,6 +5,7 @@ use std::backtrace::{Backtrace, BacktraceStatus};
 use std::io::Write;
 use std::path::{Path, PathBuf};
 use std::sync::OnceLock;
+use std::sync::atomic::{AtomicBool, Ordering};
 
 use gausset_io::atomic::{Disk, write_atomic};
 use gausset_io::text::one_line;
@@ -20,6 +21,16 @@ static RUN_FOLDER: OnceLock<PathBuf> = OnceLock::new();
 /// Sets the run folder in which a crash writes `crash.txt`.
 pub(crate) fn set_run_folder(run: &Path) {
     let _ = RUN_FOLDER.set(run.to_owned());
+}
+
+/// Whether a panic is ending the process.
+static IS_ENDING: AtomicBool = AtomicBool::new(false);
+
+/// Waits for the end of the process if a panic on another thread is ending it.
+pub(crate) fn wait_if_ending() {
+    while IS_ENDING.load(Ordering::SeqCst) {
+        std::thread::park();
+    }
 }
 
 /// Replaces Rust's panic message by one line. The process ends immediately, whichever thread panicked: a run that
@@ -49,7 +60,8 @@ pub(crate) fn install_hook() {
         if is_viewer {
             return;
         }
-        // The threads that wait for child processes will not run again.
+        // The job sees its child processes end and must not report that as its own error.
+        IS_ENDING.store(true, Ordering::SeqCst);
         gausset_process::kill_all();
         if let Some(run) = RUN_FOLDER.get().filter(|run| run.is_dir()) {
             let text = format!("{line}\n{}\n", Backtrace::force_capture());

@@ -66,6 +66,7 @@ fn run(arguments: Vec<OsString>) -> ExitCode {
     let console = Console::new(cli.verbosity(), cli.command.is_json());
     console.init_tracing();
     let ending = commands::run(cli.command, cli::definition, &console);
+    crash::wait_if_ending();
     console.finish();
     match ending {
         Ok(status) => status.into(),
