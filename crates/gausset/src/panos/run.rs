@@ -17,7 +17,7 @@ use gausset_pano::export::AlignedPoses;
 use gausset_pano::far_points::far_points;
 use gausset_pano::layout::Layout;
 use gausset_pano::selection::SelectBy;
-use gausset_pano::split::{SplitDescription, SplitReport};
+use gausset_pano::split::SplitDescription;
 use gausset_train::{Exposure, Panoramas, Quality, TrainConfig, TrainOptions};
 use serde_json::{Value, json};
 
@@ -26,7 +26,7 @@ use super::alignment::PanoAlignment;
 use super::mask_options::MaskStatistics;
 use super::model;
 use super::prior_knowledge::PriorKnowledge;
-use super::source::is_image_extension;
+use super::source::{Footage, is_image_extension};
 use super::sphere;
 use super::split::{self, LensArrangement, SplitOptions};
 use super::track::TrackOptions;
@@ -41,6 +41,8 @@ use crate::{Event, Failure, Host, Stage, records};
 const MAX_ALIGN_SIDE: u32 = 960;
 /// Below this number of frames, every fourth is held out instead of every eighth.
 const FEW_FRAMES: usize = 16;
+/// Folder of created masks in the output folder.
+const MASKS: &str = "masks";
 /// File name of the record of options in the output folder.
 const RECORD: &str = "pano_run.json";
 /// Value of `made-by` in the record.
@@ -123,106 +125,159 @@ struct StageFolders {
     run: PathBuf,
 }
 
+impl StageFolders {
+    fn new(options: &PanoOptions) -> Self {
+        let folder = |name: &str| options.output.join(name);
+        let train = folder(if trains_on_spheres(options) { "sphere" } else { "train" });
+        Self { align: folder("align"), train, run: folder("run") }
+    }
+}
+
 /// Runs the whole pipeline from panoramas to a splat. The same call resumes after a stop.
 ///
 /// # Errors
 /// As [`split::split`], [`align::align`] and [`training::train`]; the job was asked to stop before training.
 pub fn run(options: &PanoOptions, conditions: RunSettings, host: &mut Host<'_>) -> Result<PanoRun, Failure> {
-    let folder = |name: &str| options.output.join(name);
-    let is_sphere = options.training.panoramas == Some(Panoramas::Sphere);
-    let folders = StageFolders {
-        align: folder("align"),
-        train: folder(if is_sphere { "sphere" } else { "train" }),
-        run: folder("run"),
-    };
-    // Report mistakes in the options and missing tools before the work begins.
-    options.masking.removal.check()?;
-    TrainConfig::resolve(&training_options(options, &folders.train, None), None)?;
-    options.known.check(options.tool.aligner)?;
-    let (train_layout, train_size) = (options.views.layout, options.views.size);
-    let lenses = options.views.lenses.lenses;
-    if lenses == LensArrangement::Separate && train_layout != Layout::Cube6 {
-        return Err(Failure::usage(
-            "⟨lenses = separate⟩: has a fixed layout (found ⟨train-layout⟩); leave one of both out",
-        ));
-    }
-    let aligned = || align::earlier_poses(&folders.align, &options.tool, &options.known, options.overwrite);
-    if aligned()?.is_none() {
-        options.tool.find(host)?;
-    }
-    let views = |layout, size| ViewOptions { layout, size, lenses, ..ViewOptions::default() };
-    let mut cut = split_options(options, &folders.align, views(Layout::Ring8, None), conditions);
+    let folders = StageFolders::new(options);
+    check_options(options, &folders, host)?;
+    let mut cut = split_options(options, &folders.align, alignment_views(options), conditions);
     let source = cut.open(host)?;
-    if is_sphere {
+    if trains_on_spheres(options) {
         sphere::check(options, &source)?;
     }
     cut.views.lens_views(&source)?;
     let natural = cut.views.views(source.panorama_width)?.first().map_or(16, |view| view.width);
     cut.views.size = Some(natural.min(MAX_ALIGN_SIDE));
     let _lock = records::lock(&options.output)?;
-    let record = options.output.join(RECORD);
-    let is_new = Disk.info(&record).is_ok_and(|found| found.is_none());
+    let is_new = Disk.info(&options.output.join(RECORD)).is_ok_and(|found| found.is_none());
     cut.force = claim(options)?;
-    let mut masked = None;
-    let masks = if options.masking.removal.is_wanted() {
-        let folder = folder("masks");
-        let mut removal = options.masking.removal.clone();
-        removal.engine.python.clone_from(&options.tool.python);
-        let masking = FrameMaskOptions { removal, ..cut.masking.clone() };
-        let removing = SplitOptions { masking, ..cut.clone() };
-        let share = split::create_masks(&source, &folder, &removing, Overwrite::Replace, host).inspect_err(
-            |failure| {
-                // Nothing was made with this model yet, so another model must not count as a changed option.
-                if is_new && failure.code == "model" {
-                    let _ = Disk.remove(&record);
-                }
-            },
-        )?;
-        let share = share.ok_or_else(Failure::stopped)?;
-        host.report(Event::Masked(share.clone()));
-        masked = Some(share);
-        Some(folder)
-    } else {
-        options.masking.masks.clone()
+    let masked = create_masks(options, &cut, &source, is_new, host)?;
+    cut.masking.masks = match masked {
+        Some(_) => Some(options.output.join(MASKS)),
+        None => options.masking.masks.clone(),
     };
-    cut.masking.masks.clone_from(&masks);
-    host.stage(Stage::CutForAlignment);
-    let report = split::split_source(&cut, &source, host)?;
-    if report.is_cancelled {
-        return Err(Failure::stopped());
-    }
-    report_times(&report, host);
-    let has_skipped = !report.skipped.is_empty();
-    let poses = match aligned()? {
+    let has_skipped = cut_views(&cut, &source, Stage::CutForAlignment, host)?;
+    let poses = match earlier_poses(options, &folders)? {
         Some(poses) => poses,
         None => align::align(&folders.align, &options.known, &options.tool, options.overwrite, host)?,
     };
     let alignment = PanoAlignment::new(&poses, records::model_folder(&folders.align));
     host.report(Event::PanosAligned(Box::new(alignment.clone())));
-    let prepared = AlignedInput { alignment, masked, has_skipped };
-    if is_sphere {
-        let known = model::points_of(&folders.align)?;
-        let (points, extent) = with_far_points(&folders.align, known, &poses, host)?;
-        let masking = FrameMaskOptions { masks, ..options.masking.clone() };
-        let with_masks = PanoOptions { masking, ..options.clone() };
-        sphere::write(&with_masks, &folders.train, &source, &poses, points)?;
-        return train(options, &folders, prepared, extent, conditions, host);
-    }
-    host.stage(Stage::CutForTraining);
-    let chosen = match lenses {
-        LensArrangement::Together => views(train_layout, train_size),
-        LensArrangement::Separate => views(Layout::Ring8, train_size),
+    let extent = if trains_on_spheres(options) {
+        write_spheres(options, &folders, cut.masking.masks, &source, &poses, host)?
+    } else {
+        cut.output.clone_from(&folders.train);
+        cut.views = training_views(options);
+        cut_views(&cut, &source, Stage::CutForTraining, host)?;
+        write_model(options, &folders, &poses, host)?
     };
-    let masking = FrameMaskOptions { masks, ..cut.masking };
-    let force = cut.force;
-    let cut = SplitOptions { force, masking, ..split_options(options, &folders.train, chosen, conditions) };
-    let report = split::split_source(&cut, &source, host)?;
+    train(options, &folders, AlignedInput { alignment, masked, has_skipped }, extent, conditions, host)
+}
+
+/// Whether whole panoramas are trained on instead of views.
+fn trains_on_spheres(options: &PanoOptions) -> bool {
+    options.training.panoramas == Some(Panoramas::Sphere)
+}
+
+/// Reports mistakes in the options and missing tools before the work begins.
+fn check_options(options: &PanoOptions, folders: &StageFolders, host: &mut Host<'_>) -> Result<(), Failure> {
+    options.masking.removal.check()?;
+    TrainConfig::resolve(&training_options(options, &folders.train, None), None)?;
+    options.known.check(options.tool.aligner)?;
+    if options.views.lenses.lenses == LensArrangement::Separate && options.views.layout != Layout::Cube6 {
+        return Err(Failure::usage(
+            "⟨lenses = separate⟩: has a fixed layout (found ⟨train-layout⟩); leave one of both out",
+        ));
+    }
+    if earlier_poses(options, folders)?.is_none() {
+        options.tool.find(host)?;
+    }
+    Ok(())
+}
+
+/// The poses of an earlier alignment with the same options.
+fn earlier_poses(options: &PanoOptions, folders: &StageFolders) -> Result<Option<AlignedPoses>, Failure> {
+    align::earlier_poses(&folders.align, &options.tool, &options.known, options.overwrite)
+}
+
+/// The views for alignment.
+fn alignment_views(options: &PanoOptions) -> ViewOptions {
+    let lenses = options.views.lenses.lenses;
+    ViewOptions { layout: Layout::Ring8, size: None, lenses, ..ViewOptions::default() }
+}
+
+/// The views for training.
+fn training_views(options: &PanoOptions) -> ViewOptions {
+    let lenses = options.views.lenses.lenses;
+    let layout = match lenses {
+        LensArrangement::Together => options.views.layout,
+        LensArrangement::Separate => Layout::Ring8,
+    };
+    ViewOptions { layout, size: options.views.size, lenses, ..ViewOptions::default() }
+}
+
+/// Creates the masks of the frames, if they are wanted.
+fn create_masks(
+    options: &PanoOptions,
+    cut: &SplitOptions,
+    source: &Footage,
+    is_new: bool,
+    host: &mut Host<'_>,
+) -> Result<Option<MaskStatistics>, Failure> {
+    if !options.masking.removal.is_wanted() {
+        return Ok(None);
+    }
+    let mut removal = options.masking.removal.clone();
+    removal.engine.python.clone_from(&options.tool.python);
+    let masking = FrameMaskOptions { removal, ..cut.masking.clone() };
+    let removing = SplitOptions { masking, ..cut.clone() };
+    let folder = options.output.join(MASKS);
+    let made = split::create_masks(source, &folder, &removing, Overwrite::Replace, host);
+    let share = made.inspect_err(|failure| {
+        // Nothing was made with this model yet, so another model must not count as a changed option.
+        if is_new && failure.code == "model" {
+            let _ = Disk.remove(&options.output.join(RECORD));
+        }
+    })?;
+    let share = share.ok_or_else(Failure::stopped)?;
+    host.report(Event::Masked(share.clone()));
+    Ok(Some(share))
+}
+
+/// Cuts views; returns whether frames were skipped.
+fn cut_views(
+    cut: &SplitOptions,
+    source: &Footage,
+    stage: Stage,
+    host: &mut Host<'_>,
+) -> Result<bool, Failure> {
+    host.stage(stage);
+    let report = split::split_source(cut, source, host)?;
     if report.is_cancelled {
         return Err(Failure::stopped());
     }
-    report_times(&report, host);
-    let extent = write_model(options, &folders, &poses, host)?;
-    train(options, &folders, prepared, extent, conditions, host)
+    // The times of a split that was resumed whole say nothing.
+    if report.frames > report.resumed {
+        host.report(Event::Cut(report.times));
+    }
+    Ok(!report.skipped.is_empty())
+}
+
+/// Writes the model of whole panoramas; returns the scene extent.
+fn write_spheres(
+    options: &PanoOptions,
+    folders: &StageFolders,
+    masks: Option<PathBuf>,
+    source: &Footage,
+    poses: &AlignedPoses,
+    host: &mut Host<'_>,
+) -> Result<f64, Failure> {
+    let known = model::points_of(&folders.align)?;
+    let (points, extent) = with_far_points(&folders.align, known, poses, host)?;
+    let masking = FrameMaskOptions { masks, ..options.masking.clone() };
+    let with_masks = PanoOptions { masking, ..options.clone() };
+    sphere::write(&with_masks, &folders.train, source, poses, points)?;
+    Ok(extent)
 }
 
 /// Trains on the prepared views.
@@ -242,13 +297,6 @@ fn train(
     let trained = training::start_or_resume(run, &training, options.overwrite, conditions, host)?;
     let AlignedInput { alignment, masked, has_skipped } = prepared;
     Ok(PanoRun { alignment, masked, trained, has_skipped })
-}
-
-/// Reports the times of a split, unless all of it was resumed.
-fn report_times(report: &SplitReport, host: &mut Host<'_>) {
-    if report.frames > report.resumed {
-        host.report(Event::Cut(report.times.clone()));
-    }
 }
 
 /// Writes the model of the views for training; returns the scene extent.
@@ -295,7 +343,7 @@ fn extent(poses: &AlignedPoses, points: &[ColmapPoint]) -> f64 {
 fn claim(options: &PanoOptions) -> Result<bool, Failure> {
     let PanoOptions { output, overwrite, .. } = options;
     let path = output.join(RECORD);
-    records::refuse_links_out(output, &[RECORD, "masks", "align", "train", "sphere", "run"])?;
+    records::refuse_links_out(output, &[RECORD, MASKS, "align", "train", "sphere", "run"])?;
     let record = options_record(options);
     let known = records::read_record(&path).filter(|known| known["made-by"] == MADE_BY);
     if known.is_none() {
@@ -341,8 +389,7 @@ fn training_options(options: &PanoOptions, data: &Path, registered: Option<usize
         Some(registered) if registered < FEW_FRAMES => 4,
         _ => 8,
     };
-    let is_sphere = options.training.panoramas == Some(Panoramas::Sphere);
-    let images = is_sphere.then(|| sphere::image_folder(options));
+    let images = trains_on_spheres(options).then(|| sphere::image_folder(options));
     let own = TrainOptions { data: Some(data.to_owned()), images, ..options.training.clone() };
     own.or(TrainOptions {
         test_every: Some(every),
