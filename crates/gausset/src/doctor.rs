@@ -1,14 +1,17 @@
-//! Lists the compute devices, checks them, and estimates what a training needs on each.
+//! Lists the compute devices, checks them, and estimates what a training needs on each; lists the outside programs that
+//! jobs use.
 
 use std::path::Path;
 use std::sync::Arc;
 
 use gausset_core::engine::Engine;
+use gausset_io::atomic::{Disk, FileSystem};
 use gausset_io::dataset::{self, Dataset};
 use gausset_train::{MemoryPlan, TrainConfig, TrainOptions, predict_run};
 use serde::Serialize;
 
 use crate::device::{Device, DeviceOptions};
+pub use crate::external_tools::ExternalTool;
 use crate::{Failure, Host};
 
 /// A GPU or software renderer.
@@ -77,6 +80,14 @@ pub struct DoctorReport {
     pub question: Option<EstimatedTraining>,
     /// Name of the CPU with the SIMD level in use.
     pub processor: String,
+    /// Number of CPU threads that a job uses by default.
+    pub threads: usize,
+    /// Physical memory in bytes, where the system reports it.
+    pub memory_bytes: Option<u64>,
+    /// Free disk space of the working folder in bytes, where the system reports it.
+    pub free_disk_bytes: Option<u64>,
+    /// Outside programs and libraries, found or not.
+    pub tools: Vec<ExternalTool>,
     /// Estimate of that training on the CPU.
     pub training: Option<TrainingEstimate>,
     /// Adapters, ordered by number.
@@ -97,7 +108,11 @@ pub struct DoctorReport {
 /// A dataset that cannot be opened or trained on.
 pub fn examine(data: Option<&Path>, host: &mut Host<'_>) -> Result<DoctorReport, Failure> {
     let scene = data.map(|data| TrainingCase::open(data, host)).transpose()?;
-    let mut examined = gpus();
+    let mut examined = without_driver_lines(gpus);
+    examined.threads = std::thread::available_parallelism().map_or(1, std::num::NonZero::get);
+    examined.memory_bytes = gausset_compute::machine::memory_bytes();
+    examined.free_disk_bytes = Disk.free_space(Path::new(".")).ok();
+    examined.tools = ExternalTool::all(host.stop());
     let on = |device: Device| DeviceOptions { device, ..DeviceOptions::default() }.engine(0);
     let cpu = on(Device::Cpu);
     examined.processor = match &cpu {
@@ -111,6 +126,27 @@ pub fn examine(data: Option<&Path>, host: &mut Host<'_>) -> Result<DoctorReport,
     }
     examined.question = Some(scene.training_case());
     Ok(examined)
+}
+
+/// Calls `look` while stderr goes nowhere: drivers and their loaders print lines there that say nothing about a fault.
+#[cfg(unix)]
+fn without_driver_lines<T>(look: impl FnOnce() -> T) -> T {
+    use rustix::fs::{Mode, OFlags};
+    let nowhere = rustix::fs::open("/dev/null", OFlags::WRONLY | OFlags::CLOEXEC, Mode::empty());
+    let kept = rustix::io::fcntl_dupfd_cloexec(rustix::stdio::stderr(), 3);
+    let (Ok(nowhere), Ok(kept)) = (nowhere, kept) else { return look() };
+    if rustix::stdio::dup2_stderr(nowhere).is_err() {
+        return look();
+    }
+    let seen = look();
+    // If this fails, later lines are lost, and nothing else.
+    let _ = rustix::stdio::dup2_stderr(kept);
+    seen
+}
+
+#[cfg(not(unix))]
+fn without_driver_lines<T>(look: impl FnOnce() -> T) -> T {
+    look()
 }
 
 /// A dataset and its default training configuration.

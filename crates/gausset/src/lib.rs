@@ -75,6 +75,7 @@
 //! # Ok::<(), Box<dyn std::error::Error>>(())
 //! ```
 #![forbid(unsafe_code)]
+#![cfg_attr(not(test), deny(clippy::disallowed_methods))]
 
 pub mod aligner;
 pub mod broadcast;
@@ -86,6 +87,7 @@ pub mod device;
 mod device_selection;
 pub mod doctor;
 pub mod evaluate;
+mod external_tools;
 mod failure;
 pub mod fields;
 pub mod footage_options;

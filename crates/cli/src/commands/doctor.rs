@@ -1,9 +1,10 @@
-//! `gausset doctor`: lists compute devices, checks them, and reports which one a training would use.
+//! `gausset doctor`: lists what this machine has for Gausset: CPU, memory, disk, GPUs, which are checked, and outside
+//! programs.
 
 use std::path::PathBuf;
 
 use clap::Args;
-use gausset::doctor::{DoctorReport, EstimatedTraining, TrainingEstimate, examine};
+use gausset::doctor::{DoctorReport, EstimatedTraining, ExternalTool, TrainingEstimate, examine};
 use gausset_io::text;
 
 use crate::EarlyExit;
@@ -41,11 +42,14 @@ pub(crate) fn run(args: &DoctorArgs, console: &Console) -> Result<Status, EarlyE
 }
 
 fn text(examined: &DoctorReport) -> Lines {
-    let DoctorReport { question, processor, training, adapters, chosen, reason, automatic, missing } =
+    let DoctorReport { question, processor, training, adapters, chosen, reason, automatic, missing, .. } =
         examined;
+    let known = |bytes: Option<u64>| bytes.map_or_else(|| "unknown".to_owned(), text::format_bytes);
     let gpu = chosen.map_or_else(|| reason.clone(), |number| format!("number {number}: {reason}"));
     let mut out = table::facts(&[
-        ("processor", processor.clone()),
+        ("CPU", format!("{processor}, {}", counted(examined.threads as u64, "thread"))),
+        ("memory", known(examined.memory_bytes)),
+        ("free disk", format!("{} in this folder", known(examined.free_disk_bytes))),
         ("--device auto", automatic.clone()),
         ("--device gpu", gpu),
     ]);
@@ -82,13 +86,35 @@ fn text(examined: &DoctorReport) -> Lines {
     for what in missing {
         out += format!("missing: {what}");
     }
+    out += "";
+    out += tools(&examined.tools);
     if let (Some(question), Some(on_cpu)) = (question, training) {
         let on_adapters =
             adapters.iter().filter_map(|adapter| Some((&*adapter.name, adapter.training.as_ref()?)));
         out += "";
-        out += trainings(question, std::iter::once(("processor", on_cpu)).chain(on_adapters));
+        out += trainings(question, std::iter::once(("CPU", on_cpu)).chain(on_adapters));
     }
     out
+}
+
+/// Formats the outside programs: what was found, and how to install what was not.
+fn tools(tools: &[ExternalTool]) -> Lines {
+    let header = [
+        ("program", ColumnAlign::Left),
+        ("version", ColumnAlign::Left),
+        ("needed by", ColumnAlign::Left),
+        ("where", ColumnAlign::Left),
+    ];
+    let row = |tool: &ExternalTool| {
+        let place = tool.path.as_ref().map(|path| path.display().to_string());
+        vec![
+            tool.name.to_owned(),
+            tool.version.clone().unwrap_or_else(|| "missing".to_owned()),
+            tool.needed_by.to_owned(),
+            place.or_else(|| tool.fault.clone()).unwrap_or_default(),
+        ]
+    };
+    table::columns(&header, &tools.iter().map(row).collect::<Vec<_>>())
 }
 
 /// Formats the memory and time that a training would need on each device.

@@ -26,5 +26,14 @@ fn a_training_is_foreseen_on_each_device() {
     assert!(text.contains("training on") && text.contains("about"), "{text}");
     let alone = workshop.succeed(&["doctor", "--json"]).json();
     assert!(alone["question"].is_null() && alone["training"].is_null(), "{alone}");
+    let tools: Vec<_> = alone["tools"].as_array().expect("tools").iter().collect();
+    assert!(tools.iter().any(|tool| tool["name"] == "ffmpeg"), "{tools:?}");
+    for tool in tools {
+        assert_eq!(tool["version"].is_string(), tool["path"].is_string(), "{tool}");
+        assert_ne!(tool["version"].is_string(), tool["fault"].is_string(), "{tool}");
+    }
+    assert!(alone["memory_bytes"].as_u64() > Some(1 << 28) && alone["threads"].as_u64() > Some(0), "{alone}");
+    // Lines that drivers print are not passed on.
+    assert_eq!(workshop.succeed(&["doctor"]).stderr, "");
     assert!(alone["automatic"].as_str().is_some_and(|what| what.contains("the CPU")), "{alone}");
 }

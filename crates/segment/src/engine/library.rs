@@ -31,35 +31,41 @@ pub struct LibraryChoice {
     pub python: Option<PathBuf>,
 }
 
-/// Absolute path of the library.
-pub(super) fn find(choice: &LibraryChoice, stop: &AtomicBool) -> Result<PathBuf, ModelError> {
-    if let Some(path) = &choice.library {
-        return named(path, "⟨onnx-library⟩");
-    }
-    if let Some(path) = std::env::var_os(LIBRARY_VARIABLE).filter(|path| !path.is_empty()).map(PathBuf::from)
-    {
-        if path.is_relative() {
-            let what =
-                format!("{}: ONNX Runtime: expected a whole path in {LIBRARY_VARIABLE}", path.display());
-            return Err(ModelError::Engine(what));
+impl LibraryChoice {
+    /// The absolute path of the library.
+    ///
+    /// # Errors
+    /// There is none, or `stop` is set.
+    pub fn find(&self, stop: &AtomicBool) -> Result<PathBuf, ModelError> {
+        if let Some(path) = &self.library {
+            return named(path, "⟨onnx-library⟩");
         }
-        return named(&path, LIBRARY_VARIABLE);
-    }
-    let variable = || std::env::var_os(PYTHON_VARIABLE).map(PathBuf::from);
-    if let Some(python) = choice.python.clone().or_else(variable) {
-        return from_python(&python, stop);
-    }
-    let mut tried = None;
-    for python in ["python3", "python"].iter().filter_map(|name| in_path(name)) {
-        match from_python(&python, stop) {
-            Err(error) if error != ModelError::Stopped => tried = tried.or(Some(error)),
-            found => return found,
+        if let Some(path) =
+            std::env::var_os(LIBRARY_VARIABLE).filter(|path| !path.is_empty()).map(PathBuf::from)
+        {
+            if path.is_relative() {
+                let what =
+                    format!("{}: ONNX Runtime: expected a whole path in {LIBRARY_VARIABLE}", path.display());
+                return Err(ModelError::Engine(what));
+            }
+            return named(&path, LIBRARY_VARIABLE);
         }
+        let variable = || std::env::var_os(PYTHON_VARIABLE).map(PathBuf::from);
+        if let Some(python) = self.python.clone().or_else(variable) {
+            return from_python(&python, stop);
+        }
+        let mut tried = None;
+        for python in ["python3", "python"].iter().filter_map(|name| in_path(name)) {
+            match from_python(&python, stop) {
+                Err(error) if error != ModelError::Stopped => tried = tried.or(Some(error)),
+                found => return found,
+            }
+        }
+        let tried = tried.map_or_else(String::new, |error| format!(" ({error})"));
+        Err(ModelError::Engine(format!(
+            "ONNX Runtime: not found (expected ⟨onnx-library⟩, {LIBRARY_VARIABLE}, or a Python with the package onnxruntime); install it with: pip install onnxruntime{tried}"
+        )))
     }
-    let tried = tried.map_or_else(String::new, |error| format!(" ({error})"));
-    Err(ModelError::Engine(format!(
-        "ONNX Runtime: not found (expected ⟨onnx-library⟩, {LIBRARY_VARIABLE}, or a Python with the package onnxruntime); install it with: pip install onnxruntime{tried}"
-    )))
 }
 
 fn named(path: &Path, by: &str) -> Result<PathBuf, ModelError> {

@@ -70,7 +70,7 @@ impl InferenceEngine {
         choice: &LibraryChoice,
         stop: &std::sync::atomic::AtomicBool,
     ) -> Result<Self, crate::ModelError> {
-        let path = library::find(choice, stop)?;
+        let path = choice.find(stop)?;
         onnxruntime::load(&path).map(|loaded| Self::OnnxRuntime(Runtime(loaded)))
     }
 
