@@ -1,14 +1,36 @@
 //! Arguments that select the compute device: `--device`, `--simd`, `--threads`.
 
+use std::ffi::OsStr;
+
 use clap::Args;
-use clap::builder::PossibleValuesParser;
-use clap::builder::TypedValueParser;
+use clap::builder::{PossibleValue, PossibleValuesParser, StringValueParser, TypedValueParser};
 use gausset::Failure;
 use gausset::device::{Device, DeviceOptions, GpuDensity};
 use gausset::training::RunSettings;
 use gausset_compute::SimdLevel;
 use gausset_core::engine::Engine;
 use gausset_train::MemoryLimit;
+
+/// The parser of devices. Its possible values are for completion scripts; any part of a GPU's name is accepted, too.
+#[derive(Clone, Copy, Debug)]
+struct DeviceParser;
+
+impl TypedValueParser for DeviceParser {
+    type Value = Device;
+
+    fn parse_ref(
+        &self,
+        command: &clap::Command,
+        argument: Option<&clap::Arg>,
+        value: &OsStr,
+    ) -> Result<Device, clap::Error> {
+        StringValueParser::new().try_map(|text| parse_device(&text)).parse_ref(command, argument, value)
+    }
+
+    fn possible_values(&self) -> Option<Box<dyn Iterator<Item = PossibleValue> + '_>> {
+        Some(Box::new(["auto", "cpu", "gpu"].into_iter().map(PossibleValue::new)))
+    }
+}
 
 fn parse_device(text: &str) -> Result<Device, String> {
     match text {
@@ -34,7 +56,10 @@ fn level_parser() -> impl TypedValueParser<Value = SimdLevel> {
 #[derive(Clone, Copy, Debug, Args)]
 pub(crate) struct DeviceArgs {
     /// Compute device: auto, cpu, gpu, or part of a GPU's name.
-    #[arg(long, value_name = "DEVICE", default_value = "auto", value_parser = parse_device, help_heading = "Machine")]
+    #[arg(
+        long, value_name = "DEVICE", default_value = "auto", value_parser = DeviceParser,
+        hide_possible_values = true, help_heading = "Machine"
+    )]
     device: Device,
     /// SIMD instruction set: auto|avx512|avx2|fallback.
     #[arg(

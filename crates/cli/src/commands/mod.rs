@@ -73,7 +73,7 @@ pub(crate) enum Command {
     Mask(Box<mask::MaskArgs>),
     /// Fit Gaussian fields to samples or volumes; query, slice and voxelize them.
     Field(field::FieldArgs),
-    /// List compute devices and check them.
+    /// List what this machine has: CPU, memory, GPUs, outside programs.
     Doctor(doctor::DoctorArgs),
     /// Benchmark training and rendering on this machine.
     Bench(bench::BenchArgs),
@@ -81,8 +81,7 @@ pub(crate) enum Command {
     Profile(profile::ProfileArgs),
     /// Print a shell completion script.
     Completions(completions::CompletionsArgs),
-    /// Write the manual pages.
-    #[command(hide = true)]
+    /// Print or write manual pages.
     Man(man::ManArgs),
 }
 

@@ -54,7 +54,10 @@ fn the_version_is_that_of_the_package() {
 #[test]
 fn completions_know_the_options_of_training() {
     for shell in ["bash", "zsh", "fish"] {
-        assert!(help_of(&["completions", shell]).contains("max-splats"), "{shell}");
+        let script = help_of(&["completions", shell]);
+        assert!(script.contains("max-splats"), "{shell}");
+        // Values are completed, too: those of a device, which may also be a name.
+        assert!(script.contains("auto cpu gpu") || script.contains("auto\\t''\ncpu\\t''\ngpu"), "{shell}");
     }
 }
 
@@ -68,7 +71,13 @@ fn every_command_has_a_manual_page() {
     {
         assert!(workshop.path(&format!("pages/{page}.1")).is_file(), "{page}");
     }
-    assert!(!workshop.path("pages/gausset-man.1").exists());
+    // Without a folder, one page is printed and no file is written.
+    let printed = workshop.succeed(&["man", "train"]).stdout;
+    assert_eq!(printed.trim_end(), train.trim_end());
+    assert!(workshop.succeed(&["man"]).stdout.contains("gausset\\-train"));
+    let unknown = workshop.run(&["man", "pano", "train"]);
+    assert!(unknown.code == 2 && unknown.stderr.contains("split|"), "{unknown:?}");
+    assert_eq!(std::fs::read_dir(workshop.path(".")).expect("a folder").count(), 1);
     // An existing page is only replaced with --force.
     std::fs::write(workshop.path("pages/gausset-train.1"), "mine").expect("write");
     let refused = workshop.run(&["man", "-o", "pages"]);
