@@ -1,6 +1,7 @@
 //! All output of the program: results on stdout, everything else on stderr.
 //!
-//! - **stdout**: only the result, as a table for people or one JSON object for programs.
+//! - **stdout**: only the result, as a table for people or one JSON object for programs. With `-q`, jobs whose result is
+//!   their files print no table.
 //! - **stderr**: progress and notes (not with `-q`), warnings (at most five per kind, then a count), and one line per
 //!   error.
 //!
@@ -151,6 +152,26 @@ impl Console {
     /// As [`Self::result`].
     pub(crate) fn json_line_or_text(&self, object: &serde_json::Value, text: &str) -> Result<(), EarlyExit> {
         if self.is_json { print_json(&object.to_string()) } else { self.result(text) }
+    }
+
+    /// Whether details are asked for, with `-v`.
+    pub(crate) fn is_verbose(&self) -> bool {
+        self.verbosity >= Verbosity::Verbose
+    }
+
+    /// [`Self::json_or_text`] for a job whose result is its files: the text is only a summary, left out with `-q`.
+    ///
+    /// # Errors
+    /// As [`Self::result`].
+    pub(crate) fn json_or_summary<L: Into<Lines>>(
+        &self,
+        object: &impl Serialize,
+        text: impl FnOnce() -> L,
+    ) -> Result<(), EarlyExit> {
+        if self.verbosity == Verbosity::Quiet && !self.is_json {
+            return Ok(());
+        }
+        self.json_or_text(object, text)
     }
 
     /// Prints the result on stdout, as a JSON object with `--json`, otherwise as text.

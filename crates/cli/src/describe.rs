@@ -7,7 +7,7 @@ use gausset::panos::split::SplitForecast;
 use gausset::panos::{MaskStatistics, PanoAlignment};
 use gausset::photos::PhotoAlignment;
 use gausset::training::Trained;
-use gausset_io::run_folder::{eval_folder, splats_path};
+use gausset_io::run_folder::{eval_folder, report_path, splats_path};
 use gausset_io::text;
 use gausset_pano::export::Georeference;
 use gausset_pano::lens_pose::LensRelation;
@@ -15,7 +15,7 @@ use gausset_pano::selection::SelectBy;
 use gausset_pano::split::{SplitReport, StageTimes};
 use gausset_prof::StageTime;
 use gausset_train::eval::CONTACT_SHEET;
-use gausset_train::{Advice, RunEnd, RunOutcome};
+use gausset_train::{Advice, Judgement, RunEnd, RunOutcome};
 
 use crate::lines::Lines;
 use crate::numbers::{counted, decibels, duration, grouped, three_digits};
@@ -102,21 +102,25 @@ pub(crate) fn mask_statistics(share: &MaskStatistics) -> String {
     format!("{mean} of the sphere on average, {worst} at most{rides}{found}{skipped}")
 }
 
-/// Formats the result of a training.
-pub(crate) fn trained(trained: &Trained) -> Lines {
+/// Formats the result of a training, with all scores if `is_verbose`.
+pub(crate) fn trained(trained: &Trained, is_verbose: bool) -> Lines {
     let RunOutcome { summary, evaluation, end, .. } = &trained.outcome;
     let mut rows: Vec<(&str, String)> = Vec::new();
     if let Some(report) = evaluation.as_ref().filter(|report| report.images > 0) {
         let images = counted(report.images as u64, "held-out image");
         rows.push(("PSNR", format!("{} (mean of {images})", decibels(report.psnr))));
-        rows.extend(scores::facts(report.ssim, &report.scores));
-        if let Some(psnr) = summary.trust.training_psnr {
+        let details = scores::facts(report.ssim, &report.scores);
+        rows.extend(details.into_iter().filter(|(name, _)| is_verbose || *name == "SSIM"));
+        if let (Some(psnr), true) = (summary.trust.training_psnr, is_verbose) {
             rows.push(("training", format!("{psnr:.2} dB on a sample of the training images")));
         }
-        if let Some(advice) = Advice::from_scores(report, &summary.trust) {
+        if let Some(judgement) = Judgement::from_scores(report) {
+            rows.push(("quality", judgement.line().to_owned()));
+        }
+        if let Some(advice) = Advice::from_scores(report, &summary.trust, summary.steps) {
             rows.push(("advice", advice.line().to_owned()));
         }
-        if report.valid_share < 1.0 {
+        if report.valid_share < 1.0 && is_verbose {
             rows.push(("valid", format!("{:.1} % of the pixels", 100.0 * report.valid_share)));
         }
     } else if summary.psnr.is_some() {
@@ -125,13 +129,20 @@ pub(crate) fn trained(trained: &Trained) -> Lines {
         rows.push(("PSNR", "not measured: no held-out images".to_owned()));
     }
     let rate = summary.steps as f64 / summary.seconds.max(f64::MIN_POSITIVE);
-    let rate = if summary.steps > 0 { format!(", {} it/s", three_digits(rate)) } else { String::new() };
+    let rate =
+        if summary.steps > 0 { format!(", {} it/s on average", three_digits(rate)) } else { String::new() };
     rows.push(("steps", grouped(summary.steps)));
     rows.push(("splats", grouped(summary.splats)));
     rows.push(("time", format!("{}{rate}", duration(summary.seconds))));
-    rows.push(("CPU time", duration(summary.cpu_seconds)));
+    if is_verbose {
+        rows.push(("CPU time", duration(summary.cpu_seconds)));
+    }
     if *end == RunEnd::Finished {
         rows.push(("result", splats_path(&trained.folder).display().to_string()));
+        let report = report_path(&trained.folder);
+        if report.is_file() {
+            rows.push(("report", report.display().to_string()));
+        }
         let sheet = eval_folder(&trained.folder).join(CONTACT_SHEET);
         if sheet.is_file() {
             rows.push(("images", format!("{} ({})", sheet.display(), scores::PANELS)));

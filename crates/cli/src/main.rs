@@ -7,6 +7,7 @@
 //! ```
 //! This crate only parses arguments and prints lines; the work is done in the library crates.
 #![forbid(unsafe_code)]
+#![cfg_attr(not(test), deny(clippy::disallowed_methods))]
 
 mod cli;
 mod commands;

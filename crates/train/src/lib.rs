@@ -22,6 +22,7 @@
 //! # Ok::<(), Box<dyn std::error::Error>>(())
 //! ```
 #![forbid(unsafe_code)]
+#![cfg_attr(not(test), deny(clippy::disallowed_methods))]
 
 pub mod agreement;
 pub mod cameras;
@@ -48,8 +49,8 @@ pub mod warning;
 
 pub use config::{ConfigError, RecordedRun, RunRecord, TrainConfig};
 pub use eval::{
-    Advice, EvalError, EvalOptions, EvalOutput, EvalRecord, EvalReport, Evaluation, MetricSet, Scores, Trust,
-    evaluate,
+    Advice, EvalError, EvalOptions, EvalOutput, EvalRecord, EvalReport, Evaluation, Judgement, MetricSet,
+    Scores, Trust, evaluate,
 };
 pub use events::{Event, RunEnd, RunOutcome, RunProgress, RunStart, RunSummary, StereoReport};
 pub use exposures::{Exposures, GainsError, LearntGains};

@@ -74,7 +74,7 @@ pub(crate) fn run(args: &CleanArgs, console: &Console) -> Result<Status, EarlyEx
         Ok(cleaned) => cleaned,
         Err(failure) => return exit_status(failure, &interrupt),
     };
-    console.json_or_text(&cleaned, || {
+    console.json_or_summary(&cleaned, || {
         let (removed, splats) = (grouped(cleaned.removed as u64), grouped(cleaned.splats as u64));
         let (output, size) = (args.output.display(), text::format_bytes(cleaned.bytes));
         table(&cleaned) + format!("{output}: {removed} of {splats} splats removed, {size}")

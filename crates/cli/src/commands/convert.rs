@@ -9,6 +9,7 @@ use gausset_core::{Region, sh};
 use gausset_io::splat::{FORMATS, Format, SpzAxes};
 use gausset_train::Up;
 
+use super::recognised::failure_of_other_file;
 use super::splat_facts;
 use super::training::exit_status;
 use crate::EarlyExit;
@@ -129,7 +130,7 @@ pub(crate) fn run(args: &ConvertArgs, console: &Console) -> Result<Status, Early
             }
             Ok(Status::Done)
         }
-        Err(failure) => exit_status(failure, &interrupt),
+        Err(failure) => exit_status(failure_of_other_file(failure, &args.input), &interrupt),
     }
 }
 

@@ -84,6 +84,6 @@ pub(crate) fn run(args: &DemoArgs, console: &Console) -> Result<Status, EarlyExi
         training::train(task, conditions, host)
     })?;
     let status = training_status(&trained, &interrupt, console);
-    console.json_or_text(&summary_json(&trained), || describe::trained(&trained))?;
+    console.json_or_summary(&summary_json(&trained), || describe::trained(&trained, console.is_verbose()))?;
     Ok(status)
 }

@@ -53,7 +53,7 @@ pub(crate) fn run_frame_job<T: FrameJobResult, L: Into<Lines>>(
         Ok(made) => made,
         Err(failure) => return exit_status(failure, &interrupt),
     };
-    console.json_or_text(&made, || text(&made))?;
+    console.json_or_summary(&made, || text(&made))?;
     if made.is_cancelled() {
         return Ok(interrupted_status(&interrupt));
     }

@@ -155,7 +155,7 @@ pub(crate) fn run_align(args: &AlignArgs, console: &Console) -> Result<Status, E
     };
     match run_job(&interrupt, console, |host| photos::align(&options, host)) {
         Ok(alignment) => {
-            console.json_or_text(&alignment, || describe::photo_alignment(&alignment))?;
+            console.json_or_summary(&alignment, || describe::photo_alignment(&alignment))?;
             Ok(Status::done(!alignment.unregistered.is_empty()))
         }
         Err(failure) => exit_status(failure, &interrupt),
@@ -182,8 +182,8 @@ pub(crate) fn run(args: &RunArgs, console: &Console) -> Result<Status, EarlyExit
         Err(failure) => return exit_status(failure, &interrupt),
     };
     let status = training_status(&trained, &interrupt, console);
-    console.json_or_text(&summary_json(&trained), || {
-        describe::photo_alignment(&alignment) + describe::trained(&trained)
+    console.json_or_summary(&summary_json(&trained), || {
+        describe::photo_alignment(&alignment) + describe::trained(&trained, console.is_verbose())
     })?;
     let is_partial = !alignment.unregistered.is_empty() && !trained.allow_missing;
     Ok(if status == Status::Done { Status::done(is_partial) } else { status })

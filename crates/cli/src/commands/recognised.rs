@@ -3,6 +3,7 @@
 
 use std::path::{Path, PathBuf};
 
+use gausset::Failure;
 use gausset::saved_run::SavedRun;
 use gausset_field::fit::Samples;
 use gausset_field::input::{self as field_input, Input, ReadRequest};
@@ -12,6 +13,7 @@ use gausset_io::input;
 use gausset_io::metrics_log::read_metrics;
 use gausset_io::ownership;
 use gausset_io::run_folder::CONFIG_START;
+use gausset_io::splat;
 use serde::Serialize;
 use serde_json::Value;
 
@@ -119,15 +121,24 @@ impl RecognisedFile {
             | "tiff" => Self::recognise_samples(file),
             _ if start.starts_with(b"GAUSSETC") => Self::recognise_checkpoint(file),
             _ if start.windows(14).any(|part| part == b"gausset-field/") => {
-                Some(Self::new("field", "a Gaussian field", &[command("field info", file)]))
+                let slice = format!("{} -o slice.png", command("field slice", file));
+                Some(Self::new("field", "a Gaussian field", &[slice, command("field info", file)]))
             }
             _ if is_image(file) => {
                 let header = read_header(file).ok()?;
                 let what = format!("an image of {}x{} px", header.width, header.height);
                 let folder = file.parent().filter(|folder| !folder.as_os_str().is_empty());
                 let folder = shell_quote(folder.unwrap_or(Path::new(".")));
-                let run = if header.width == 2 * header.height { "pano run" } else { "run" };
-                Some(Self::new("picture", what, &[format!("gausset {run} {folder} -o scene/")]))
+                if header.width == 2 * header.height {
+                    let page = format!("{} --page", command("pano preview", file));
+                    let run = format!("gausset pano run {folder} -o scene/");
+                    return Some(Self::new(
+                        "picture",
+                        format!("{what}, a panorama by its shape"),
+                        &[page, run],
+                    ));
+                }
+                Some(Self::new("picture", what, &[format!("gausset run {folder} -o scene/")]))
             }
             _ => None,
         }
@@ -212,6 +223,19 @@ impl RecognisedFile {
         let fit = format!("gausset field fit {} -o field.safetensors", shell_quote(file));
         Some(Self::new(what.0, what.1, &[fit]))
     }
+}
+
+/// The failure of a command that expects splats: for a file of another kind, names the kind and a command that uses it.
+pub(super) fn failure_of_other_file(failure: Failure, input: &Path) -> Failure {
+    if failure.code != "splats" || !input.is_file() || splat::recognise(input).is_some() {
+        return failure;
+    }
+    let Some(RecognisedFile { what, commands, .. }) = RecognisedFile::recognise_file(input) else {
+        return failure;
+    };
+    let tried = commands.first().map_or_else(String::new, |command| format!("; try: {command}"));
+    let line = format!("{}: is {what} (expected a run or a splat file){tried}", input.display());
+    Failure::new(failure.code, line)
 }
 
 fn command(name: &str, path: &Path) -> String {

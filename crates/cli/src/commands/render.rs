@@ -13,6 +13,7 @@ use gausset_train::orbit::ImageShape;
 use serde::Serialize;
 
 use super::near_plane::NearPlaneArgs;
+use super::recognised::failure_of_other_file;
 use super::training::exit_status;
 use crate::EarlyExit;
 use crate::console::Console;
@@ -210,10 +211,10 @@ pub(crate) fn run(args: &RenderArgs, console: &Console) -> Result<Status, EarlyE
             let count = counted(pictures.count as u64, "image");
             let folder = pictures.folder.as_path();
             let object = RenderResult { kind: "render", pictures: pictures.count, folder };
-            console.json_or_text(&object, || format!("{count} in {}", folder.display()))?;
+            console.json_or_summary(&object, || format!("{count} in {}", folder.display()))?;
             Ok(Status::Done)
         }
-        Err(failure) => exit_status(failure, &interrupt),
+        Err(failure) => exit_status(failure_of_other_file(failure, &args.input), &interrupt),
     }
 }
 

@@ -125,6 +125,6 @@ pub(crate) fn run(args: TrainArgs, console: &Console) -> Result<Status, EarlyExi
         training::train(task, conditions, host)
     })?;
     let status = training_status(&trained, &interrupt, console);
-    console.json_or_text(&summary_json(&trained), || describe::trained(&trained))?;
+    console.json_or_summary(&summary_json(&trained), || describe::trained(&trained, console.is_verbose()))?;
     Ok(status)
 }

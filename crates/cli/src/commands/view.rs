@@ -8,6 +8,7 @@ use gausset_view::Server;
 use gausset_view::file::{FileRenderer, FileViewOptions};
 use gausset_view::hub::Hub;
 
+use super::recognised::failure_of_other_file;
 use super::viewer::{ListenArgs, announce, server_failure};
 use crate::EarlyExit;
 use crate::console::Console;
@@ -59,7 +60,8 @@ pub(crate) fn run(args: &ViewArgs, console: &Console) -> Result<Status, EarlyExi
     };
     let interrupt = Interrupt::watch();
     run_job(&interrupt, console, |host| {
-        let mut view = FileRenderer::open(&options, host)?;
+        let mut view = FileRenderer::open(&options, host)
+            .map_err(|failure| failure_of_other_file(failure, &args.input))?;
         let hub = Hub::new(view.scene().clone());
         hub.set_history(&view.log());
         hub.set_thumbs(view.thumbs());

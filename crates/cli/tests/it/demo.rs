@@ -124,11 +124,35 @@ fn the_small_demo_trains_evaluates_and_can_be_looked_at_afterwards() {
 }
 
 #[test]
-fn quiet_means_that_only_the_result_is_printed() {
+fn quiet_means_that_nothing_is_printed_at_success() {
     let workshop = TestFolder::with_data();
     let finished = workshop.succeed(&["train", "data", "-o", "run", "--steps", "20", "-q"]);
     assert!(finished.stderr.is_empty(), "{finished:?}");
-    assert!(finished.stdout.starts_with("PSNR "), "{finished:?}");
+    assert!(finished.stdout.is_empty(), "{finished:?}");
+    // What is asked for is printed: JSON, and the answers of commands that only answer.
+    assert_eq!(
+        workshop.succeed(&["train", "data", "-o", "r2", "--steps", "2", "-q", "--json"]).json()["steps"],
+        2
+    );
+    assert!(workshop.succeed(&["info", "run", "-q"]).stdout.contains("steps"));
+}
+
+#[test]
+fn the_result_begins_with_scores_and_a_judgement_and_names_the_report() {
+    let workshop = TestFolder::with_data();
+    let names = |arguments: &[&str]| {
+        let text = workshop.succeed(arguments).stdout;
+        text.lines().map(|line| line.split("  ").next().unwrap_or_default().to_owned()).collect::<Vec<_>>()
+    };
+    let brief = names(&["train", "data", "-o", "run", "--steps", "20"]);
+    assert_eq!(brief[..3], ["PSNR", "SSIM", "quality"], "{brief:?}");
+    // 20 steps are too few for an advice.
+    for absent in ["advice", "haze", "CC", "CPU time"] {
+        assert!(!brief.iter().any(|name| name == absent), "{brief:?}");
+    }
+    assert!(brief.iter().any(|name| name == "report"), "{brief:?}");
+    let full = names(&["train", "data", "-o", "run2", "--steps", "20", "-v"]);
+    assert!(full.iter().any(|name| name == "CC") && full.iter().any(|name| name == "CPU time"), "{full:?}");
 }
 
 #[test]

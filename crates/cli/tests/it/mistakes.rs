@@ -56,6 +56,8 @@ train data -o r --gpu-density host
 train data -o r --device gpu --gpu-density cpu
 train data -o r --init nowhere.ply
 train data -o r --init data/images/view_000.png
+view data/images/view_000.png
+convert data/images/view_000.png r.spz
 train data -o r --images nowhere
 train data -o r --sparse nowhere
 train data -o r --config nowhere.toml

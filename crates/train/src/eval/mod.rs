@@ -25,7 +25,7 @@ use gausset_metrics::{LossKernel, Lpips, SizeMismatch, SsimDefinition};
 
 pub use error::EvalError;
 pub use report::{EvalRecord, EvalReport, Scores};
-pub use trust::{Advice, Trust};
+pub use trust::{Advice, Judgement, Trust};
 
 use self::covisible::{CONFIRMATIONS, DepthMaps};
 use self::report::finite_or_none;

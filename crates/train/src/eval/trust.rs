@@ -1,4 +1,5 @@
-//! How far a result can be trusted, and what would improve it: one line from the scores of held-out and training views.
+//! How good a result is, how far it can be trusted, and what would improve it: lines from the scores of held-out and
+//! training views.
 
 use serde::{Deserialize, Serialize};
 
@@ -12,6 +13,9 @@ const NORMAL_GAP: f64 = 4.0;
 const MIN_COVISIBLE: f64 = 0.7;
 /// PSNR in dB that a colour fit normally gains.
 const NORMAL_CORRECTION: f64 = 1.0;
+/// Steps below which scores say more about the length of the run than about the photographs: a tenth of the shortest run
+/// of the default preset.
+const MIN_ADVICE_STEPS: u64 = 300;
 
 /// Scores that show how far a result can be trusted; `None` if not measured.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Serialize, Deserialize)]
@@ -19,6 +23,45 @@ const NORMAL_CORRECTION: f64 = 1.0;
 pub struct Trust {
     /// Mean PSNR of some training views in dB.
     pub training_psnr: Option<f64>,
+}
+
+/// How good held-out views look, by their PSNR after a colour fit: exposure and white balance are no fault of the splats.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub enum Judgement {
+    /// 30 dB or more.
+    Excellent,
+    /// 25 dB or more.
+    Good,
+    /// 20 dB or more.
+    Fair,
+    /// Less than 20 dB.
+    Poor,
+}
+
+impl Judgement {
+    /// The judgement of held-out views; `None` if they were not measured. The limits are those by which papers and users of
+    /// the field read PSNR.
+    #[must_use]
+    pub fn from_scores(held_out: &EvalReport) -> Option<Self> {
+        let psnr = held_out.psnr?.max(held_out.scores.psnr_colour_corrected.unwrap_or(0.0));
+        Some(match psnr {
+            30.0.. => Self::Excellent,
+            25.0.. => Self::Good,
+            20.0.. => Self::Fair,
+            _ => Self::Poor,
+        })
+    }
+
+    /// One line on what held-out views look like.
+    #[must_use]
+    pub fn line(self) -> &'static str {
+        match self {
+            Self::Excellent => "excellent: new views can hardly be told from photographs",
+            Self::Good => "good: new views are clear, fine detail is softer than in the photographs",
+            Self::Fair => "fair: shapes are right, detail is missing in new views",
+            Self::Poor => "poor: new views look wrong in places",
+        }
+    }
 }
 
 /// What would improve a run.
@@ -37,9 +80,12 @@ pub enum Advice {
 }
 
 impl Advice {
-    /// The advice that the scores give; `None` if nothing is unusual.
+    /// The advice that the scores after `steps` steps give; `None` if nothing is unusual, or the run was too short to say.
     #[must_use]
-    pub fn from_scores(held_out: &EvalReport, trust: &Trust) -> Option<Self> {
+    pub fn from_scores(held_out: &EvalReport, trust: &Trust, steps: u64) -> Option<Self> {
+        if steps < MIN_ADVICE_STEPS {
+            return None;
+        }
         let scores = &held_out.scores;
         let gap = trust.training_psnr.zip(held_out.psnr).map_or(0.0, |(training, psnr)| training - psnr);
         let correction =
@@ -99,7 +145,9 @@ mod tests {
             };
             let report = EvalReport::new(Split::Test, SsimDefinition::default(), Vec::new());
             let report = EvalReport { psnr: Some(psnr), scores, ..report };
-            Advice::from_scores(&report, &Trust { training_psnr: Some(training) })
+            let trust = Trust { training_psnr: Some(training) };
+            assert_eq!(Advice::from_scores(&report, &trust, MIN_ADVICE_STEPS - 1), None);
+            Advice::from_scores(&report, &trust, MIN_ADVICE_STEPS)
         };
         assert_eq!(advice(27.0, 29.0, 27.5, 0.9, Some(0.02)), None);
         assert_eq!(advice(27.0, 29.0, 27.5, 0.5, None), None);
@@ -108,6 +156,20 @@ mod tests {
         assert_eq!(advice(20.0, 25.0, 21.5, 0.6, Some(0.02)), Some(Advice::Exposure));
         assert_eq!(advice(20.0, 25.0, 21.5, 0.6, Some(0.6)), Some(Advice::Haze));
         let nothing = EvalReport::new(Split::Test, SsimDefinition::default(), Vec::new());
-        assert_eq!(Advice::from_scores(&nothing, &Trust::default()), None);
+        assert_eq!(Advice::from_scores(&nothing, &Trust::default(), 7_000), None);
+    }
+
+    #[test]
+    fn a_difference_in_exposure_does_not_make_a_result_poor() {
+        let judgement = |psnr: Option<f64>, corrected: Option<f64>| {
+            let scores = Scores { psnr_colour_corrected: corrected, ..Scores::default() };
+            let report = EvalReport::new(Split::Test, SsimDefinition::default(), Vec::new());
+            Judgement::from_scores(&EvalReport { psnr, scores, ..report })
+        };
+        assert_eq!(judgement(Some(30.0), None), Some(Judgement::Excellent));
+        assert_eq!(judgement(Some(24.9), None), Some(Judgement::Fair));
+        assert_eq!(judgement(Some(19.0), Some(26.0)), Some(Judgement::Good));
+        assert_eq!(judgement(Some(19.0), Some(19.5)), Some(Judgement::Poor));
+        assert_eq!(judgement(None, None), None);
     }
 }

@@ -124,7 +124,7 @@ pub(super) fn run(args: &FitArgs, console: &Console) -> Result<Status, EarlyExit
     let interrupt = Interrupt::watch();
     match run_job(&interrupt, console, |host| fields::fit(&options, host)) {
         Ok(FieldFitResult::Done(fitted)) => {
-            console.json_or_text(&*fitted, || table(&fitted, &args.output))?;
+            console.json_or_summary(&*fitted, || table(&fitted, &args.output))?;
             Ok(Status::Done)
         }
         Ok(FieldFitResult::Stopped { step, state }) => {

@@ -165,7 +165,7 @@ pub(crate) fn run(args: &AlignArgs, console: &Console) -> Result<Status, EarlyEx
         Ok(alignment) => alignment,
         Err(failure) => return exit_status(failure, &interrupt),
     };
-    console.json_or_text(&alignment, || {
+    console.json_or_summary(&alignment, || {
         let judged = alignment.reference.as_ref();
         let judged = judged.map(|found| {
             Lines::from("") + "comparison with the reference" + compare::format_comparison(found)

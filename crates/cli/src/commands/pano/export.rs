@@ -98,7 +98,7 @@ pub(crate) fn run(args: &ExportArgs, console: &Console) -> Result<Status, EarlyE
         empty_masks: args.empty_masks,
         overwrite: overwrite(args.force),
     })?;
-    console.json_or_text(&exported, || {
+    console.json_or_summary(&exported, || {
         let frames = counted(exported.registered as u64, "frame");
         let mut parts = format!("{frames}, {} views each", exported.views);
         if exported.points > 0 {

@@ -140,9 +140,11 @@ pub(crate) fn run(args: &RunArgs, console: &Console) -> Result<Status, EarlyExit
         training: summary_json(trained),
     };
     let status = training_status(trained, &interrupt, console);
-    console.json_or_text(&result, || {
+    console.json_or_summary(&result, || {
         let masks = masked.as_ref().map(|share| table::facts(&[("masks", describe::mask_statistics(share))]));
-        describe::pano_alignment(alignment) + masks.unwrap_or_default() + describe::trained(trained)
+        describe::pano_alignment(alignment)
+            + masks.unwrap_or_default()
+            + describe::trained(trained, console.is_verbose())
     })?;
     let is_partial = (*has_skipped || alignment.registered < alignment.frames) && !trained.allow_missing;
     Ok(if status == Status::Done { Status::done(is_partial) } else { status })

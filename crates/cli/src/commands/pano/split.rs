@@ -200,7 +200,7 @@ pub(crate) fn run(args: &SplitArgs, console: &Console) -> Result<Status, EarlyEx
         limit: report.times.bottleneck(),
         times: report.times.clone(),
     };
-    console.json_or_text(&result, || describe::split(&report, &args.output))?;
+    console.json_or_summary(&result, || describe::split(&report, &args.output))?;
     if report.is_cancelled {
         return Ok(interrupted_status(&interrupt));
     }
