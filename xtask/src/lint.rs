@@ -10,6 +10,7 @@
 //! - No crate depends on a forbidden crate ([`crate::dependencies`]).
 //! - Third-party packages have licences that `docs/reference/dependencies.md` names ([`crate::licences`]).
 //! - Messages of libraries contain no command-line flags ([`crate::message_flags`]).
+//! - The root of each crate denies the methods that `clippy.toml` disallows.
 //! - Imports inside `gausset-pano` follow the order of its folders ([`crate::pano_order`]).
 //! - Link targets of pages, and files cited by pages and comments, exist ([`crate::citations`]).
 
@@ -40,6 +41,7 @@ pub(crate) fn run(workspace: &Path) -> Result<(), String> {
             found.extend(unlisted_unsafe(workspace, path, &text, &table));
             found.extend(pano_order::findings_in(workspace, path, &text, &order));
             found.extend(message_flags::flags_in_library(workspace, path, &text));
+            found.extend(root_without_denial(workspace, path, &text));
             // Tests compute expected values one number at a time: the scalar form is fused everywhere.
             let kernels = !path.components().any(|part| part.as_os_str() == "tests");
             found.extend(
@@ -104,6 +106,16 @@ fn unlisted_unsafe(workspace: &Path, path: &Path, text: &str, table: &str) -> Op
     };
     let (number, _) = (1..).zip(text.lines()).find(|(_, line)| is_unsafe(line))?;
     Some((number, format!("unsafe code in a file that {UNSAFE_TABLE} does not name")))
+}
+
+/// The attribute of crate roots. Tests are exempt: they make files as they like.
+const DENIAL: &str = "#![cfg_attr(not(test), deny(clippy::disallowed_methods))]";
+
+/// Whether a file is the root of a crate that allows the disallowed methods.
+fn root_without_denial(workspace: &Path, path: &Path, text: &str) -> Option<(usize, String)> {
+    let shown = path.strip_prefix(workspace.join("crates")).ok()?.to_str()?;
+    let is_root = shown.ends_with("/src/lib.rs") || shown.ends_with("/src/main.rs");
+    (is_root && !shown.starts_with("testkit/") && !text.contains(DENIAL)).then(|| (1, format!("no {DENIAL}")))
 }
 
 /// Line numbers, from 1, with the problem there.

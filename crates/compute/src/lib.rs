@@ -12,6 +12,7 @@
 //! assert_eq!(draw(&Pool::new(1)), draw(&Pool::new(4)));
 //! ```
 #![deny(unsafe_code)]
+#![cfg_attr(not(test), deny(clippy::disallowed_methods))]
 
 mod exec;
 pub mod huge_pages;

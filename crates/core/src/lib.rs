@@ -17,6 +17,7 @@
 //! # Ok::<(), gausset_core::camera::CameraError>(())
 //! ```
 #![forbid(unsafe_code)]
+#![cfg_attr(not(test), deny(clippy::disallowed_methods))]
 
 pub mod camera;
 pub mod constants;

@@ -19,6 +19,7 @@
 //! # Ok::<(), gausset_field::fit::FitError>(())
 //! ```
 #![forbid(unsafe_code)]
+#![cfg_attr(not(test), deny(clippy::disallowed_methods))]
 
 mod accel;
 mod dense;

@@ -48,6 +48,7 @@
 //! }
 //! ```
 #![deny(unsafe_code)]
+#![cfg_attr(not(test), deny(clippy::disallowed_methods))]
 
 #[cfg(test)]
 mod barrier_tests;

@@ -6,6 +6,7 @@
 //! decoded by the `image` crate. Both directions are tested against other codecs, and with truncated
 //! and bit-flipped files.
 #![forbid(unsafe_code)]
+#![cfg_attr(not(test), deny(clippy::disallowed_methods))]
 
 pub mod colour;
 pub mod dct;

@@ -18,6 +18,7 @@
 //! assert_eq!(psnr(&truth, &truth, None), f64::INFINITY);
 //! ```
 #![forbid(unsafe_code)]
+#![cfg_attr(not(test), deny(clippy::disallowed_methods))]
 
 pub mod gain;
 pub mod loss;

@@ -15,6 +15,7 @@
 //! assert!(gausset_page::is_gausset_page(html.as_bytes()));
 //! ```
 #![forbid(unsafe_code)]
+#![cfg_attr(not(test), deny(clippy::disallowed_methods))]
 
 pub mod chart;
 pub mod report;

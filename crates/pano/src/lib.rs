@@ -11,6 +11,7 @@
 //! | `mask` | masks on the sphere |
 //! | `poses` | pose files of other programs, exports, landmarks, relative pose of two lenses |
 #![deny(unsafe_code)]
+#![cfg_attr(not(test), deny(clippy::disallowed_methods))]
 
 mod choose;
 mod cut;

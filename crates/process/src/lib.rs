@@ -29,6 +29,7 @@
 //! # Ok::<(), gausset_process::ProcessError>(())
 //! ```
 #![forbid(unsafe_code)]
+#![cfg_attr(not(test), deny(clippy::disallowed_methods))]
 
 mod error;
 mod group;

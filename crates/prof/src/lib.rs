@@ -27,6 +27,7 @@
 //!   not grow with the number of spans. Spans beyond a limit count as time of their parent and are counted in
 //!   [`Profile::dropped_spans`]. The trace is a ring of the last [`TRACE_EVENTS`] events of each thread.
 #![forbid(unsafe_code)]
+#![cfg_attr(not(test), deny(clippy::disallowed_methods))]
 
 mod clock;
 pub use clock::{process_cpu, thread_cpu};

@@ -33,6 +33,7 @@
 //! assert!(gradients.splats.opacity_logits[0] > 0.0, "more opacity means more alpha");
 //! ```
 #![forbid(unsafe_code)]
+#![cfg_attr(not(test), deny(clippy::disallowed_methods))]
 
 pub mod adam;
 pub mod alpha;

@@ -8,6 +8,7 @@
 //! assert_eq!((scene.poses.len(), image.width, image.height), (8, 32, 24));
 //! ```
 #![forbid(unsafe_code)]
+#![cfg_attr(not(test), deny(clippy::disallowed_methods))]
 
 pub mod captures;
 pub mod dataset;

@@ -24,6 +24,7 @@
 //! assert!(fit.is_significant() && (fit.scale - 10.0).abs() < 0.1);
 //! ```
 #![forbid(unsafe_code)]
+#![cfg_attr(not(test), deny(clippy::disallowed_methods))]
 
 pub mod align;
 mod attempt;

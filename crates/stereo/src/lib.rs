@@ -21,6 +21,7 @@
 //! # Ok::<(), gausset_core::camera::CameraError>(())
 //! ```
 #![forbid(unsafe_code)]
+#![cfg_attr(not(test), deny(clippy::disallowed_methods))]
 
 mod consistency;
 mod grey;

@@ -20,6 +20,7 @@
 //! assert_eq!(alpha_image(&rendering).data, [0, 0, 0, 255, 255, 255]);
 //! ```
 #![forbid(unsafe_code)]
+#![cfg_attr(not(test), deny(clippy::disallowed_methods))]
 
 mod assets;
 mod browser;
