@@ -246,3 +246,15 @@ proptest! {
         }
     }
 }
+
+#[test]
+fn points_of_scripts_have_colours_with_a_decimal_point_and_errors_that_are_no_number() {
+    let line = "1 0.5 -1.5 2 164.0 12.6 255.0 -nan(ind)\n2 1.#QNAN 0 0 1 2 3 1.#INF\n";
+    let points = text::read_points(Path::new("points3D.txt"), line.as_bytes(), Observations::Skip).unwrap();
+    assert_eq!((points[0].colour, points[0].position), ([164, 13, 255], [0.5, -1.5, 2.0]));
+    assert!(points[0].error.is_nan() && points[1].error.is_nan() && points[1].position[0].is_nan());
+    for colour in ["256.0", "-3", "red", "nan"] {
+        let line = format!("1 0 0 0 1 2 {colour} 0.5\n");
+        assert!(text::read_points(Path::new("points3D.txt"), line.as_bytes(), Observations::Skip).is_err());
+    }
+}

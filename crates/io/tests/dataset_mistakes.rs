@@ -120,14 +120,21 @@ fn all_variants() -> Vec<&'static str> {
             P::UnknownModelId { .. } | P::UnknownModelName { .. } | P::Camera(_) | P::NameWithoutEnd => {}
             P::NameLength { .. } | P::NameEncoding { .. } | P::DuplicateId { .. } => {}
             P::UnknownCamera { .. } | P::Fields { .. } | P::Number { .. } | P::NotText => {}
-            P::FileSize { .. } | P::TooDeep | P::Json(_) | P::MissingValue(_) => {}
+            P::JsonList | P::FileSize { .. } | P::TooDeep | P::Json(_) | P::MissingValue(_) => {}
             P::Value { .. } | P::NoFrames => {}
         }
     }
     fn _skips(s: &SkipReason) {
         use SkipReason as S;
         match s {
-            S::Missing | S::Outside | S::Pose(_) | S::LastRow(_) | S::TooFar(_) | S::SameFile { .. } => {}
+            S::Missing
+            | S::Ambiguous { .. }
+            | S::Intrinsics(_)
+            | S::Outside
+            | S::Pose(_)
+            | S::LastRow(_)
+            | S::TooFar(_)
+            | S::SameFile { .. } => {}
             S::Unreadable(_) | S::Size { .. } | S::Camera(_) | S::Untrainable(_) => {}
             S::Mask { .. } | S::NoMask { .. } | S::EmptyMask { .. } | S::NoPixels => {}
         }
@@ -143,6 +150,9 @@ fn all_variants() -> Vec<&'static str> {
             | W::UnusedFrames { .. } => {}
             W::UnknownSplitNames { .. } | W::MaskResized { .. } | W::FewImages { .. } => {}
             W::CoincidentCameras { .. } | W::ListedTwice { .. } => {}
+            W::SimilarNames { .. } | W::BrokenModel { .. } | W::FoundDeeper { .. } => {}
+            W::PointsFound { .. } | W::ScaledPoses { .. } | W::DoubtfulCamera { .. } => {}
+            W::MasksMissing { .. } | W::InvertedMasks { .. } => {}
         }
     }
     fn _pictures(p: &ImageProblem) {
@@ -161,19 +171,20 @@ fn all_variants() -> Vec<&'static str> {
         (
             "DatasetProblem",
             "Truncated Count Limit Trailing UnknownModelId UnknownModelName Camera NameWithoutEnd NameLength \
-             NameEncoding DuplicateId UnknownCamera Fields Number NotText FileSize TooDeep Json MissingValue Value \
+             NameEncoding DuplicateId UnknownCamera Fields Number NotText FileSize TooDeep Json JsonList MissingValue Value \
              NoFrames",
         ),
         ("CameraModelError", "ParameterCount NotFinite OutOfRange Size"),
         (
             "SkipReason",
-            "Missing Outside Pose LastRow TooFar SameFile Unreadable Size Camera Untrainable Mask NoMask EmptyMask \
+            "Missing Ambiguous Intrinsics Outside Pose LastRow TooFar SameFile Unreadable Size Camera Untrainable Mask NoMask EmptyMask \
              NoPixels",
         ),
         (
             "Warning",
             "MissingFiles Rescaled SeveralModels TwoSources OtherImageFolder NoPoints PointsDropped PointsUnreadable FramesUnreadable \
-             Orientation UnusedFrames UnknownSplitNames MaskResized FewImages CoincidentCameras ListedTwice",
+             Orientation UnusedFrames UnknownSplitNames MaskResized FewImages CoincidentCameras ListedTwice SimilarNames BrokenModel FoundDeeper \
+             PointsFound ScaledPoses DoubtfulCamera MasksMissing InvertedMasks",
         ),
         ("ImageProblem", "Io Empty Format Variant Header Truncated Size Decode Changed"),
     ];
@@ -230,6 +241,9 @@ fn one_bad_picture(picture: &[u8]) -> Scene {
 }
 
 const FOCAL: &str = "\"fl_x\": 14,";
+
+/// A point.
+const PLY: &str = "ply\nformat ascii 1.0\nelement vertex 1\nproperty float x\nproperty float y\nproperty float z\nend_header\n1 2 3\n";
 
 fn colmap_mistakes() -> Vec<Mistake> {
     let le = |n: u64| n.to_le_bytes();
@@ -298,10 +312,65 @@ fn colmap_mistakes() -> Vec<Mistake> {
         }),
         with("image_folder_missing", {
             let scene = Scene::colmap(ModelFormat::Binary);
+            std::fs::remove_dir_all(scene.path().join("images")).unwrap();
+            scene
+        }),
+        with("images_in_a_folder_of_another_name", {
+            let scene = Scene::colmap(ModelFormat::Binary);
             std::fs::rename(scene.path().join("images"), scene.path().join("pictures")).unwrap();
             scene
         }),
-        with("every_picture_missing", changed(|m| m.images.iter_mut().for_each(|i| i.name.insert(0, '_')))),
+        with(
+            "every_picture_missing",
+            changed(|m| m.images.iter_mut().for_each(|i| i.name.insert_str(i.name.len() - 5, "_"))),
+        ),
+        with("folder_is_images_everywhere", {
+            let scene =
+                changed(|m| m.images.iter_mut().for_each(|i| i.name = format!("D:\\x\\images\\{}", i.name)));
+            scene
+        }),
+        with("picture_like_two", {
+            let scene = changed(|m| m.images[0].name = "img.jpg".to_owned());
+            for name in ["left/img.png", "right/img.png"] {
+                scene.write(&format!("images/{name}"), &tiny_png(16, 12));
+            }
+            scene
+        }),
+        with_options(
+            "only_picture_held_out",
+            changed(|m| m.images.truncate(1)),
+            OpenOptions { test_every: 8, ..OpenOptions::default() },
+        ),
+        with("model_beside_a_broken_one", {
+            let scene = Scene::colmap(ModelFormat::Text);
+            scene.write("sparse/1/cameras.txt", b"1 PINHOLE 16 12 14 14 8 6\n");
+            scene
+        }),
+        with("dataset_one_folder_deeper", {
+            let scene = Scene::colmap(ModelFormat::Binary);
+            std::fs::create_dir(scene.path().join("export")).unwrap();
+            for name in ["sparse", "images"] {
+                std::fs::rename(scene.path().join(name), scene.path().join("export").join(name)).unwrap();
+            }
+            scene
+        }),
+        with("datasets_one_folder_deeper", {
+            let scene = Scene::empty();
+            for name in ["b", "a", "c"] {
+                scene.write(&format!("{name}/transforms.json"), b"{}");
+            }
+            scene
+        }),
+        with("points_in_a_ply_file", {
+            let scene = changed(|m| m.points.clear());
+            scene.write("sparse_pc.ply", PLY.as_bytes());
+            scene
+        }),
+        with("camera_that_folds", changed(|m| m.cameras[1].params[4] = -0.6)),
+        with(
+            "camera_with_its_centre_outside",
+            changed(|m| m.cameras.iter_mut().for_each(|c| c.params[2] = 17.0)),
+        ),
         with("too_many_unreadable", {
             let scene = Scene::colmap(ModelFormat::Binary);
             scene.write("images/left/img 0.png", b"RIFF\0\0\0\0WEBP");
@@ -425,6 +494,7 @@ fn json_mistakes() -> Vec<Mistake> {
     vec![
         content("json_empty", b""),
         content("json_without_frames", b"{\"fl_x\": 14}"),
+        content("json_list", b"\n[{\"id\": 0}]"),
         content("json_frames_empty", b"{\"fl_x\": 14, \"frames\": []}"),
         content("json_deep", &[&b"{\"a\": "[..], &b"[".repeat(70)].concat()),
         with("json_too_large", {
@@ -437,7 +507,13 @@ fn json_mistakes() -> Vec<Mistake> {
         edited("json_cut", "[0, 0, 0, 1]]},\n{", "[0, 0, 0, 1]]"),
         edited("json_trailing_comma", "[0, 0, 0, 1]]", "[0, 0, 0, 1],]"),
         edited("json_nan", "0.5]", "NaN]"),
-        edited("json_number_as_string", "0.5]", "\"0.5\"]"),
+        edited("json_number_as_text_that_is_none", "0.5]", "\"0,5\"]"),
+        edited(
+            "json_scaled",
+            "[[1, 0, 0, 0], [0, 1, 0, 0.5], [-0, 0, 1,",
+            "[[2, 0, 0, 0], [0, 2, 0, 0.5], [-0, 0, 2,",
+        ),
+        with("json_f_theta", json(&format!("{FOCAL} \"ftheta_p1\": 0.07, \"ftheta_p2\": 1e-5,"), "")),
         with("json_matrix_of_two_rows", {
             let scene = json(FOCAL, "");
             scene.edit("transforms.json", |text| {
@@ -553,6 +629,24 @@ fn picture_mistakes() -> Vec<Mistake> {
             let scene = one_bad_picture(b"");
             let path: PathBuf = scene.path().join("images/left/img 0.png");
             std::fs::File::options().write(true).open(path).unwrap().set_len(600 << 20).unwrap();
+            scene
+        }),
+        mask("mask_of_a_few", &grey(16, 12, 255)),
+        with("masks_of_other_pictures", {
+            let scene = Scene::colmap(ModelFormat::Binary);
+            for name in ["a.png", "b.jpg"] {
+                scene.write(&format!("masks/{name}"), &grey(16, 12, 255));
+            }
+            scene
+        }),
+        with("masks_inverted", {
+            let scene = Scene::colmap(ModelFormat::Binary);
+            let mut few = vec![0; 16 * 12];
+            few[20] = 255;
+            let few = png(16, 12, PngPixels::Grey8(&few), &[]).unwrap();
+            for image in &tiny_model().images {
+                scene.write(&format!("mask/{}", image.name), &few);
+            }
             scene
         }),
         mask("mask_unreadable", b"GIF89a"),

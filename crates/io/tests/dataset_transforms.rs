@@ -194,6 +194,114 @@ fn camera_models_become_those_of_colmap() {
     assert!(matches!(model("FISHEYE624", one), Err(DatasetProblem::UnknownModelName { .. })));
 }
 
+/// The camera of a file with these keys, for pictures of 100x50 px.
+fn camera_in(head: &str, frame: &str) -> Result<(CameraModel, Vec<f64>), DatasetProblem> {
+    let json = format!("{{{head} \"frames\": [{}]}}", json_frame("a.png", 0.0, frame));
+    let file = transforms::parse(json.as_bytes()).unwrap();
+    let own = file.frames[0].intrinsics.as_ref();
+    camera_of(&own.map_or_else(|| file.intrinsics.clone(), |own| own.with_defaults(&file.intrinsics)))
+}
+
+#[test]
+fn intrinsics_are_read_as_scripts_write_them() {
+    let pinhole = |values: [f64; 4]| Ok((CameraModel::Pinhole, values.to_vec()));
+    assert_eq!(camera_in(r#""fl_x": "80", "w": " 100 ", "h": "50","#, ""), pinhole([80.0, 80.0, 50.0, 25.0]));
+    assert_eq!(camera_in(r#""fl_x": 80, "camera_model": "Pinhole","#, ""), pinhole([80.0, 80.0, 50.0, 25.0]));
+    let matrix = r#""K": [[80, 0, 48], [0, 81, 24], [0, 0, 1]],"#;
+    assert_eq!(camera_in(matrix, ""), pinhole([80.0, 81.0, 48.0, 24.0]));
+    assert_eq!(camera_in("", matrix), pinhole([80.0, 81.0, 48.0, 24.0]));
+    assert_eq!(camera_in(r#""K": [80, 0, 48, 0, 81, 24, 0, 0, 1],"#, ""), pinhole([80.0, 81.0, 48.0, 24.0]));
+    assert_eq!(camera_in(r#""fl_x": 70, "cx": 40,"#, matrix), pinhole([80.0, 81.0, 48.0, 24.0]));
+    // Degrees, unlike camera_angle_x.
+    let focal = 50.0 / libm::tan(30.0f64.to_radians());
+    for head in [r#""x_fov": 60,"#, r#""fov": "60","#] {
+        assert_eq!(camera_in(head, ""), pinhole([focal, focal, 50.0, 25.0]));
+    }
+    let high = 25.0 / libm::tan(20.0f64.to_radians());
+    assert_eq!(camera_in(r#""x_fov": 60, "y_fov": 40,"#, ""), pinhole([focal, high, 50.0, 25.0]));
+    assert_eq!(
+        camera_in(r#""fl_x": 9,"#, r#""y_fov": 40, "x_fov": 60,"#),
+        pinhole([focal, high, 50.0, 25.0])
+    );
+    assert!(matches!(camera_in(r#""x_fov": 200,"#, ""), Err(DatasetProblem::Value { name: "x_fov", .. })));
+}
+
+#[test]
+fn lenses_of_instant_ngp_are_read_or_refused_by_name() {
+    for head in [r#""latlong": true,"#, r#""equirectangular": 1,"#, r#""camera_model": "equirectangular","#] {
+        assert_eq!(camera_in(head, ""), Ok((CameraModel::Equirectangular, vec![100.0, 50.0])), "{head}");
+    }
+    let plain = camera_in(r#""fl_x": 80, "latlong": false,"#, "");
+    assert_eq!(plain, Ok((CameraModel::Pinhole, vec![80.0, 80.0, 50.0, 25.0])));
+    let linear = r#""ftheta_p0": 0, "ftheta_p1": 0.0125, "ftheta_p2": 0, "ftheta_p3": 0, "ftheta_p4": 0,"#;
+    let fisheye = vec![80.0, 80.0, 50.0, 25.0, 0.0, 0.0, 0.0, 0.0];
+    assert_eq!(camera_in(&format!("{linear} \"fl_x\": 3,"), ""), Ok((CameraModel::OpenCvFisheye, fisheye)));
+    let error = camera_in(&linear.replace("\"ftheta_p3\": 0", "\"ftheta_p3\": 1e-9"), "").unwrap_err();
+    assert!(error.to_string().starts_with("ftheta_p3 is "), "{error}");
+}
+
+#[test]
+fn matrices_may_be_in_a_row_scaled_or_utf_16() {
+    let plain = r#"{"fl_x": 1, "frames": [{"file_path": "ä.png", "transform_matrix":
+        [[0, 0, 1, 4], [0, 1, 0, 5], [-1, 0, 0, 6], [0, 0, 0, 1]]}]}"#;
+    let rows = "[[0, 0, 1, 4], [0, 1, 0, 5], [-1, 0, 0, 6], [0, 0, 0, 1]]";
+    let expected = transforms::parse(plain.as_bytes()).unwrap();
+    let pose = expected.frames[0].pose().unwrap();
+    for matrix in [
+        "[0, 0, 1, 4, 0, 1, 0, 5, -1, 0, 0, 6, 0, 0, 0, 1]",
+        "[0, 0, 1, 4, 0, 1, 0, 5, -1, 0, 0, 6]",
+        "[[0, 0, 1, \"4\"], [0, 1, 0, 5], [-1, 0, 0, 6]]",
+        "[[0, 0, 0.5, 4], [0, 0.5, 0, 5], [-0.5, 0, 0, 6], [0, 0, 0, 1]]",
+        "[[0, 0, 30, 4], [0, 30, 0, 5], [-30, 0, 0, 6], [0, 0, 0, 1]]",
+    ] {
+        let found = transforms::parse(plain.replace(rows, matrix).as_bytes()).unwrap();
+        assert_eq!(found.frames[0].pose().unwrap(), pose, "{matrix}");
+    }
+    for matrix in ["[0, 0, 1, 4]", "[[0, 0, 1, 4], 0, 0, 0, 0]", "[[0, 0, 1], [0, 1, 0], [-1, 0, 0]]", "7"] {
+        assert!(transforms::parse(plain.replace(rows, matrix).as_bytes()).is_err(), "{matrix}");
+    }
+    // Mirrored, and another scale along one axis.
+    for matrix in
+        ["[[0, 0, -1, 4], [0, 1, 0, 5], [-1, 0, 0, 6]]", "[[0, 0, 1, 4], [0, 2, 0, 5], [-1, 0, 0, 6]]"]
+    {
+        assert!(transforms::parse(plain.replace(rows, matrix).as_bytes()).unwrap().frames[0].pose().is_err());
+    }
+    let units = |mark: &[u16]| mark.iter().copied().chain(plain.encode_utf16()).collect::<Vec<u16>>();
+    for mark in [&[][..], &[0xFEFF]] {
+        for bytes in [
+            units(mark).iter().flat_map(|u| u.to_le_bytes()).collect::<Vec<u8>>(),
+            units(mark).iter().flat_map(|u| u.to_be_bytes()).collect(),
+        ] {
+            assert_eq!(transforms::parse(&bytes), Ok(expected.clone()));
+            assert!(transforms::parse(&bytes[..bytes.len() - 1]).is_err(), "half a character");
+        }
+    }
+}
+
+#[test]
+fn a_frame_with_a_number_that_is_none_costs_itself() {
+    for (what, with) in [
+        ("0.5]", "NaN]"),
+        ("0.5]", "-Infinity]"),
+        ("0.5]", "null]"),
+        ("0.5]", "-nan(ind)]"),
+        ("\"transform", "\"fl_x\": NaN, \"transform"),
+        ("\"transform", "\"w\": -3, \"transform"),
+    ] {
+        let scene = Scene::json(NERFSTUDIO, "");
+        scene.edit("transforms.json", |text| text.replacen(what, with, 1));
+        let data = scene.open().unwrap_or_else(|e| panic!("{with}: {e}"));
+        assert_eq!(data.images.len(), 8, "{with}");
+        assert_eq!(
+            data.skipped.iter().map(|s| s.name.as_str()).collect::<Vec<_>>(),
+            ["images/0.png"],
+            "{with}"
+        );
+    }
+    let text = r#"{"fl_x": 1, "note": "NaN, \" Infinity", "x": [true, null, -1.5e3], "frames": []}"#;
+    assert_eq!(place_and_line(text), "frames: no frames (expected at least 1)", "words in strings stay");
+}
+
 fn place_and_line(json: &str) -> String {
     let (place, problem) = transforms::parse(json.as_bytes()).unwrap_err();
     format!("{place}: {problem}")
@@ -207,10 +315,14 @@ fn errors_name_the_place_in_the_json() {
         ("", "line 1: EOF while parsing a value (line 1, column 0)"),
         ("{\"frames\": []}", "frames: no frames (expected at least 1)"),
         ("{\"fl_x\": 1}", "line 1: missing field `frames` (line 1, column 11)"),
-        ("{\"fl_x\": NaN, \"frames\": []}", "fl_x: expected value (line 1, column 10)"),
         (
-            "{\"fl_x\": \"12\", \"frames\": []}",
-            "fl_x: invalid type: string \"12\", expected f64 (line 1, column 13)",
+            "{\"fl_x\": \"12,5\", \"frames\": []}",
+            "fl_x: invalid value: string \"12,5\", expected a number (line 1, column 15)",
+        ),
+        (
+            " [{\"shots\": {}}]",
+            "top level: is a list (expected an object with `frames`, as in transforms.json); reconstruction.json of \
+             OpenSfM and cameras.json of 3DGS are lists",
         ),
         ("{\"w\": 1, \"w\": 2}", "line 1: duplicate field `w` (line 1, column 12)"),
     ];
@@ -225,7 +337,7 @@ fn errors_name_the_place_in_the_json() {
     );
     assert_eq!(
         place_and_line(&with_frames(&frame.replace("0.5", "\"x\""))),
-        "frames[0].transform_matrix[1][3]: invalid type: string \"x\", expected f64 (line 1, column 95)"
+        "frames[0].transform_matrix[1][3]: invalid value: string \"x\", expected a number (line 1, column 95)"
     );
     assert_eq!(
         place_and_line(&with_frames("{\"transform_matrix\": []}")),

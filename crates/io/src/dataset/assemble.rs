@@ -3,21 +3,23 @@
 //! The split is made over images that have a pose and a file, before any image is opened: one unreadable JPEG does not
 //! reshuffle the test set.
 
-use std::collections::BTreeMap;
+use std::collections::{BTreeMap, BTreeSet};
 use std::path::{Path, PathBuf};
 use std::sync::Arc;
 
 use gausset_core::Pose;
 
+use super::calibration;
 use super::camera_model::{CameraModel, SourceCamera};
-use super::error::DatasetError;
+use super::error::{DatasetError, PicturesThere};
 use super::fingerprint::{self, Fingerprint, Sample};
 use super::lens::Lens;
-use super::limits::MAX_DISTANCE;
+use super::masks::{self, MaskFinder};
 use super::panorama::{Face, face_camera, sphere_camera};
-use super::paths::{ExtensionRule, NameResolver, ResolvedFile, find_mask};
+use super::paths::{ExtensionRule, NameResolver, ResolvedFile};
+use super::similar::FileKind;
 use super::sizes::{check_aspect_ratio, lens_at, scene_extent, training_size};
-use super::source::SplitRole;
+use super::source::{self, SplitRole};
 use super::training_image;
 use super::transforms::Intrinsics;
 use super::warning::{SkipReason, SkippedImage, Warning};
@@ -31,8 +33,6 @@ use crate::input_files::InputFiles;
 const MIN_IMAGES_WITHOUT_WARNING: usize = 3;
 /// At most one in this many images may be unreadable.
 const MAX_UNREADABLE_FRACTION: usize = 10;
-/// Number of names of missing images that the warning quotes.
-const MAX_MISSING_NAMES: usize = 10;
 
 /// An image as the source lists it.
 pub(super) struct ListedImage {
@@ -49,18 +49,17 @@ pub(super) struct ListedImage {
 pub(super) enum CameraSource {
     /// Index into the cameras of the COLMAP model.
     Known(usize),
-    /// Intrinsics that may need the size of the image, their file, and the index of their frame unless they are
-    /// top-level.
-    Intrinsics { values: Box<Intrinsics>, file: PathBuf, frame: Option<usize> },
+    /// Intrinsics that may need the size of the image, their file, and whether some are of the frame itself.
+    Intrinsics { values: Box<Intrinsics>, file: PathBuf, are_own: bool },
 }
 
 /// An image with a file and a pose.
-struct PresentImage {
-    listed: ListedImage,
-    found: ResolvedFile,
-    pose: Pose,
+pub(super) struct PresentImage {
+    pub(super) listed: ListedImage,
+    pub(super) found: ResolvedFile,
+    pub(super) pose: Pose,
     /// Whether it is trained on or held out; `listed.role` is what the dataset itself specifies.
-    role: SplitRole,
+    pub(super) role: SplitRole,
 }
 
 /// Warnings and skipped images collected so far.
@@ -71,7 +70,7 @@ pub(super) struct Findings {
 }
 
 impl Findings {
-    fn skip(&mut self, name: &str, reason: SkipReason) {
+    pub(super) fn skip(&mut self, name: &str, reason: SkipReason) {
         self.skipped.push(SkippedImage { name: name.to_owned(), reason });
     }
 }
@@ -88,7 +87,6 @@ pub(super) struct DatasetBuilder {
     pub(super) cameras_file: PathBuf,
     pub(super) kind: DatasetKind,
     pub(super) folder: PathBuf,
-    pub(super) masks: PathBuf,
     pub(super) extension: ExtensionRule,
     /// Folder to which `mask_path` entries are relative.
     pub(super) name_folder: Option<NameResolver>,
@@ -108,10 +106,12 @@ impl DatasetBuilder {
             return Err(DatasetError::NoImageFolder { path: self.folder });
         }
         let listed_count = listed.len();
-        let present = self.locate_images(listed, options, &mut report);
+        let root = NameResolver::new(&self.folder, options.allow_outside);
+        let present = self.locate_images(&root, listed, options, &mut report);
         let present_count = present.len();
         let (images, split, roles) = self.create_entries(present, options, &mut report)?;
-        self.check_usable_count(listed_count, present_count, &images, &split, &report)?;
+        self.check_usable_count([listed_count, present_count], &images, &split, &root, &report)?;
+        self.doubt_cameras(&images, &mut report);
 
         let centres: Vec<[f64; 3]> = split.train.iter().map(|&i| images[i].pose.centre()).collect();
         if split.train.len() < MIN_IMAGES_WITHOUT_WARNING {
@@ -136,6 +136,7 @@ impl DatasetBuilder {
             split,
             background: if self.kind == DatasetKind::Blender { [1.0; 3] } else { [0.0; 3] },
             alpha: options.alpha,
+            invert_masks: options.invert_masks,
             scene_extent: options.scene_extent.unwrap_or(extent),
             applied_transform: self.applied_transform,
             warnings: report.warnings,
@@ -147,114 +148,11 @@ impl DatasetBuilder {
         Ok(dataset)
     }
 
-    /// Images with a file and a pose, each file once, sorted by name, with their half of the split.
-    fn locate_images(
-        &self,
-        listed: Vec<ListedImage>,
-        options: &OpenOptions,
-        report: &mut Findings,
-    ) -> Vec<PresentImage> {
-        let root = NameResolver::new(&self.folder, options.allow_outside);
-        let listed_count = listed.len();
-        let mut missing = Vec::new();
-        let mut present: Vec<PresentImage> = Vec::new();
-        for mut entry in listed {
-            let mut found = root.find(&entry.name, self.extension);
-            if let (Err(SkipReason::Missing), Some((_, rest)), true) =
-                (&found, entry.name.trim_start_matches("./").split_once('/'), options.images.is_some())
-            {
-                // `images/a.jpg` of a JSON file, in another image folder given by an option.
-                found = root.find(rest, self.extension);
-            }
-            let pose = std::mem::replace(&mut entry.pose, Ok(Pose::IDENTITY)).and_then(|pose| {
-                let distance = pose.translation.iter().fold(0.0f64, |far, v| far.max(v.abs()));
-                if distance <= MAX_DISTANCE { Ok(pose) } else { Err(SkipReason::TooFar(distance)) }
-            });
-            match (found, pose) {
-                (Ok(found), Ok(pose)) => {
-                    let role = entry.role;
-                    present.push(PresentImage { listed: entry, found, pose, role });
-                }
-                (Err(SkipReason::Missing), _) => {
-                    missing.push(entry.name.clone());
-                    report.skip(&entry.name, SkipReason::Missing);
-                }
-                (Err(reason), _) | (_, Err(reason)) => report.skip(&entry.name, reason),
-            }
-        }
-        if let Some(first) = missing.first() {
-            let (count, hint) = (missing.len(), root.same_name_in_other_case(first));
-            let folder = self.folder.clone();
-            missing.truncate(MAX_MISSING_NAMES);
-            let warning = Warning::MissingFiles { folder, count, listed: listed_count, names: missing, hint };
-            report.warnings.push(warning);
-        }
-        let mut present = self.deduplicate(present, report);
-        for PresentImage { listed, .. } in &mut present {
-            // Each panorama is its own frame. Frame ids in files are small, so ids from the top do not clash.
-            if listed.frame.is_none() && self.is_panorama(&listed.camera) {
-                listed.frame = Some(u32::MAX - listed.id);
-            }
-        }
-        present.sort_by(|a, b| a.found.name.as_bytes().cmp(b.found.name.as_bytes()));
-        // Images of one rig frame see the same scene, so a frame is held out as a whole. The middle one of every n is
-        // taken, because the first and last of a trajectory have neighbours on one side only.
-        let mut moments: BTreeMap<u32, usize> = BTreeMap::new();
-        for picture in present.iter().filter(|picture| picture.role == SplitRole::Undecided) {
-            if let Some(frame) = picture.listed.frame {
-                let next = moments.len();
-                moments.entry(frame).or_insert(next);
-            }
-        }
-        let every = options.test_every;
-        let middle = (every / 2).min(moments.len() / 2);
-        for (index, picture) in present.iter_mut().enumerate() {
-            if picture.role == SplitRole::Undecided {
-                let moment = picture.listed.frame.and_then(|frame| moments.get(&frame));
-                let held_out = every > 0
-                    && match moment {
-                        Some(moment) => moment % every == middle,
-                        None => index % every == 0,
-                    };
-                picture.role = if held_out { SplitRole::Test } else { SplitRole::Train };
-            }
-        }
-        present
-    }
-
-    fn is_panorama(&self, camera: &CameraSource) -> bool {
+    pub(super) fn is_panorama(&self, camera: &CameraSource) -> bool {
         match camera {
             CameraSource::Known(index) => self.cameras[*index].model == CameraModel::Equirectangular,
-            CameraSource::Intrinsics { values, .. } => {
-                values.camera_model.as_deref() == Some(CameraModel::Equirectangular.name())
-            }
+            CameraSource::Intrinsics { values, .. } => values.is_panorama(),
         }
-    }
-
-    /// Keeps each file once: the first entry, unless a later one is held out by the dataset.
-    fn deduplicate(&self, listed: Vec<PresentImage>, report: &mut Findings) -> Vec<PresentImage> {
-        let mut place_of: BTreeMap<PathBuf, usize> = BTreeMap::new();
-        let mut each: Vec<PresentImage> = Vec::new();
-        let (mut count, mut first) = (0, None);
-        for mut picture in listed {
-            let Some(&place) = place_of.get(&picture.found.file) else {
-                place_of.insert(picture.found.file.clone(), each.len());
-                each.push(picture);
-                continue;
-            };
-            let Some(stays) = each.get_mut(place) else { continue };
-            if picture.role == SplitRole::Test && stays.role != SplitRole::Test {
-                std::mem::swap(stays, &mut picture);
-            }
-            let (name, of) = (&picture.found.spelled, stays.found.name.clone());
-            count += 1;
-            first.get_or_insert_with(|| (picture.found.spelled.clone(), of.clone()));
-            report.skip(name, SkipReason::SameFile { of });
-        }
-        if let Some((name, of)) = first {
-            report.warnings.push(Warning::ListedTwice { folder: self.folder.clone(), count, name, of });
-        }
-        each
     }
 
     /// Reads the header of each image and creates its entry.
@@ -266,10 +164,18 @@ impl DatasetBuilder {
     ) -> Result<(Vec<ImageEntry>, Split, Vec<SplitRole>), DatasetError> {
         let mut seen = SharedState::default();
         let (mut images, mut split, mut roles) = (Vec::new(), Split::default(), Vec::new());
-        for picture in present {
+        let finder = MaskFinder::new(options.masks.as_deref(), &self.root, &self.folder);
+        let masks = finder.find(present.iter().map(|p| [p.found.name.as_str(), p.found.spelled.as_str()]));
+        let (mut with, mut pictures, mut without) = (Vec::new(), 0, None);
+        for (picture, mask) in present.into_iter().zip(masks) {
             let (name, role, own_role) = (picture.found.name.clone(), picture.role, picture.listed.role);
-            match self.create_entry(picture, options, &mut seen) {
+            match self.create_entry(picture, mask, options, &mut seen) {
                 Ok(entries) => {
+                    pictures += 1;
+                    match entries.first().and_then(|entry| entry.mask.clone()) {
+                        Some(mask) => with.push(mask),
+                        None => without = without.or(Some(name)),
+                    }
                     let half = if role == SplitRole::Test { &mut split.test } else { &mut split.train };
                     half.extend(images.len()..images.len() + entries.len());
                     roles.extend(entries.iter().map(|_| own_role));
@@ -279,27 +185,55 @@ impl DatasetBuilder {
                 Err(EntryError::Dataset(error)) => return Err(error),
             }
         }
-        seen.notes.report(&self.folder, &mut report.warnings);
+        let poses: Vec<Pose> = images.iter().map(|image| image.pose).collect();
+        let looks_like_blender =
+            2 * seen.notes.with_alpha >= pictures && calibration::surround_the_origin(&poses);
+        if self.kind == DatasetKind::Blender && !source::is_blender_file(&self.file) && !looks_like_blender {
+            // A file of another program that has no more than the angle.
+            self.kind = DatasetKind::Nerfstudio;
+        }
+        seen.notes.report(&self.folder, &self.file, &mut report.warnings);
+        report.warnings.extend(finder.coverage(with.len(), pictures, without.as_deref()));
+        let with: Vec<&Path> = with.iter().map(PathBuf::as_path).collect();
+        report.warnings.extend(masks::inverted(&with, options.invert_masks));
         Ok((images, split, roles))
+    }
+
+    /// Warns of cameras that cannot be those of their images.
+    fn doubt_cameras(&self, images: &[ImageEntry], report: &mut Findings) {
+        let used: BTreeSet<usize> = images.iter().map(|image| image.source_camera).collect();
+        let mut doubts = used.into_iter().filter_map(|index| {
+            let camera = self.cameras.get(index)?;
+            Some((camera.id, calibration::doubt(camera)?))
+        });
+        if let Some((camera, doubt)) = doubts.next() {
+            let path = self.cameras_file.clone();
+            let warning = Warning::DoubtfulCamera { path, count: 1 + doubts.count(), camera, doubt };
+            report.warnings.push(warning);
+        }
     }
 
     /// The entry of an image, or one entry per cube face of a panorama.
     fn create_entry(
         &mut self,
         picture: PresentImage,
+        mask: Option<PathBuf>,
         options: &OpenOptions,
         seen: &mut SharedState,
     ) -> Result<Vec<ImageEntry>, EntryError> {
         let PresentImage { listed, found, pose, role } = picture;
         let header = read_header(&found.path).map_err(|e| SkipReason::Unreadable(e.problem))?;
         seen.notes.orientation(&found.name, &header);
+        seen.notes.with_alpha += usize::from(matches!(header.channels, 2 | 4));
         let stored = [header.width, header.height];
         let source_camera = match listed.camera {
             CameraSource::Known(index) => index,
-            CameraSource::Intrinsics { values, file, frame } => {
-                let camera = values
-                    .camera(self.cameras.len() as u32, stored)
-                    .map_err(|problem| DatasetError::malformed(&file, json_position(frame), problem))?;
+            CameraSource::Intrinsics { values, file, are_own } => {
+                let camera = values.camera(self.cameras.len() as u32, stored);
+                let camera = camera.map_err(|problem| match are_own {
+                    true => EntryError::Picture(SkipReason::Intrinsics(Box::new(problem))),
+                    false => DatasetError::malformed(&file, "top level", problem).into(),
+                })?;
                 *seen.cameras.entry(camera_key(&camera)).or_insert_with(|| {
                     self.cameras.push(camera);
                     self.cameras.len() - 1
@@ -321,7 +255,7 @@ impl DatasetBuilder {
             warp::pinhole_for(lens, stored, width, height)
         };
         let camera = camera.map_err(SkipReason::Camera)?;
-        let mask = self.find_mask_of(&found.name, listed.mask.as_deref(), stored, &mut seen.notes)?;
+        let mask = self.choose_mask(mask, listed.mask.as_deref(), stored, &mut seen.notes)?;
         let io = |e: std::io::Error| ImageProblem::Io(crate::atomic::plain_reason(&e));
         let (file_bytes, sample) =
             Sample::from_file(&found.path).map_err(|e| SkipReason::Unreadable(io(e)))?;
@@ -365,23 +299,25 @@ impl DatasetBuilder {
         Ok(Face::ALL.map(face).into())
     }
 
-    /// The mask file of an image and its header, which must be readable.
-    fn find_mask_of(
+    /// The mask file of an image and its header, which must be readable: the one that the dataset names, else `usual`.
+    fn choose_mask(
         &self,
-        name: &str,
+        usual: Option<PathBuf>,
         named: Option<&str>,
         stored: [u32; 2],
         notes: &mut Notices,
     ) -> Result<Option<(PathBuf, ImageHeader)>, SkipReason> {
         let named = named.zip(self.name_folder.as_ref()).map(|(mask, folder)| {
-            folder.find(mask, ExtensionRule::Required).map_err(|reason| (folder.path(mask), reason))
+            folder.find(mask, ExtensionRule::Required).or_else(|reason| {
+                let similar = folder.find_similar(mask, FileKind::Mask, reason);
+                similar
+                    .inspect(|found| notes.similar_mask(mask, &found.name))
+                    .map_err(|reason| (folder.path(mask), reason))
+            })
         });
         let path = match &named {
             Some(Ok(found)) => Some(found.path.clone()),
-            _ => find_mask(&self.masks, &self.folder, name).or_else(|| {
-                // `images/a.jpg` of a JSON file: `masks/a.png` and similar.
-                name.split_once('/').and_then(|(_, rest)| find_mask(&self.masks, &self.folder, rest))
-            }),
+            _ => usual,
         };
         let Some(path) = path else {
             return match named {
@@ -402,10 +338,10 @@ impl DatasetBuilder {
     /// Fails if too few images are usable.
     fn check_usable_count(
         &self,
-        listed: usize,
-        present: usize,
+        [listed, present]: [usize; 2],
         images: &[ImageEntry],
         split: &Split,
+        root: &NameResolver,
         report: &Findings,
     ) -> Result<(), DatasetError> {
         let unreadable = || report.skipped.iter().filter(|s| s.reason.is_unreadable());
@@ -428,7 +364,9 @@ impl DatasetBuilder {
                 return Err(DatasetError::Untrainable { path: self.cameras_file.clone(), camera, model });
             }
             let first = report.skipped.first().cloned().map(Box::new);
-            return Err(DatasetError::NoImages { path: self.file.clone(), listed, first });
+            let is_missing = report.skipped.first().is_some_and(|first| first.reason.is_missing());
+            let there = is_missing.then(|| PicturesThere::new(&self.folder, root.files().names()));
+            return Err(DatasetError::NoImages { path: self.file.clone(), listed, first, there });
         }
         if split.train.is_empty() {
             return Err(DatasetError::NothingToTrainOn { path: self.file.clone(), images: images.len() });
@@ -468,6 +406,8 @@ struct SharedState {
 /// Findings about many images that become one warning each.
 #[derive(Default)]
 struct Notices {
+    with_alpha: usize,
+    similar_masks: Option<(usize, String, String)>,
     oriented: Option<(usize, String, u8)>,
     rescaled: Option<(usize, String, [u32; 2], [u32; 2])>,
     masks: Option<(usize, PathBuf, [u32; 2], [u32; 2])>,
@@ -493,7 +433,11 @@ impl Notices {
         }
     }
 
-    fn report(self, folder: &Path, warnings: &mut Vec<Warning>) {
+    fn similar_mask(&mut self, name: &str, used: &str) {
+        self.similar_masks.get_or_insert_with(|| (0, name.to_owned(), used.to_owned())).0 += 1;
+    }
+
+    fn report(self, folder: &Path, file: &Path, warnings: &mut Vec<Warning>) {
         let folder = || folder.to_owned();
         if let Some((count, name, orientation)) = self.oriented {
             warnings.push(Warning::Orientation { folder: folder(), count, name, orientation });
@@ -501,15 +445,14 @@ impl Notices {
         if let Some((count, name, found, camera)) = self.rescaled {
             warnings.push(Warning::Rescaled { folder: folder(), count, name, found, camera });
         }
+        if let Some((count, name, used)) = self.similar_masks {
+            let path = file.to_owned();
+            warnings.push(Warning::SimilarNames { path, what: "mask_path", count, name, used });
+        }
         if let Some((count, path, found, picture)) = self.masks {
             warnings.push(Warning::MaskResized { path, count, found, picture });
         }
     }
-}
-
-/// Position of intrinsics in the JSON file.
-fn json_position(frame: Option<usize>) -> String {
-    frame.map_or_else(|| "top level".to_owned(), |frame| format!("frames[{frame}]"))
 }
 
 /// Identity of a camera, with a total order: model, size, bits of the parameters.

@@ -9,7 +9,7 @@ use super::camera_model::{CameraModel, CameraModelError};
 use super::limits::{MAX_JSON_DEPTH, MAX_NAME_BYTES};
 use super::warning::SkippedImage;
 use crate::splat::Format;
-use crate::text::short_numbers;
+use crate::text::{excerpt, short_numbers};
 
 /// Why a dataset cannot be used.
 #[derive(Clone, Debug, PartialEq, thiserror::Error)]
@@ -20,10 +20,13 @@ pub enum DatasetError {
          found {}); {}",
         path.display(),
         splats.map_or("neither".to_owned(), |format| format!("splats, {}", format.row().title)),
-        if splats.is_some() {
-            "see them with `gausset view`, start from them with ⟨init⟩"
-        } else {
-            "name the folder that holds one"
+        match deeper.as_slice() {
+            _ if splats.is_some() => "see them with `gausset view`, start from them with ⟨init⟩".to_owned(),
+            [] => "name the folder that holds one".to_owned(),
+            [one] => format!("name the folder that holds one: {}", one.display()),
+            [first, second, ..] => {
+                format!("name the folder that holds one, for example {} or {}", first.display(), second.display())
+            }
         }
     )]
     NotADataset {
@@ -31,6 +34,8 @@ pub enum DatasetError {
         path: PathBuf,
         /// The format, if the file contains splats.
         splats: Option<Format>,
+        /// Folders in it that hold one, at most two.
+        deeper: Vec<PathBuf>,
     },
     /// A system call failed.
     #[error("{}: {action}: {reason}", path.display())]
@@ -103,8 +108,9 @@ pub enum DatasetError {
     },
     /// No usable image remains.
     #[error(
-        "{}: images: none of the {listed} listed can be used{}",
-        path.display(), first_suffix(first.as_deref())
+        "{}: images: none of the {listed} listed can be used{}{}",
+        path.display(), first_suffix(first.as_deref()),
+        there.as_ref().map_or_else(String::new, |there| format!("; {there}; name the folder of the pictures with ⟨images⟩"))
     )]
     NoImages {
         /// Model or JSON file.
@@ -113,6 +119,8 @@ pub enum DatasetError {
         listed: usize,
         /// The first skipped image, with its reason.
         first: Option<Box<SkippedImage>>,
+        /// What the searched folder holds, if the first image is missing.
+        there: Option<PicturesThere>,
     },
     /// More than a tenth of the images cannot be read.
     #[error(
@@ -132,9 +140,10 @@ pub enum DatasetError {
     },
     /// All usable images are held out.
     #[error(
-        "{}: images: all {images} are held out for evaluation (expected some to train on); use a larger \
-         ⟨test-every⟩, or 0",
-        path.display()
+        "{}: images: {} held out for evaluation (expected some to train on); {}",
+        path.display(),
+        if *images == 1 { "the only one is".to_owned() } else { format!("all {images} are") },
+        if *images == 1 { "give ⟨test-every⟩ 0, or more pictures" } else { "use a larger ⟨test-every⟩, or 0" }
     )]
     NothingToTrainOn {
         /// Model or JSON file.
@@ -151,6 +160,36 @@ impl DatasetError {
 
     pub(crate) fn malformed(path: &Path, place: impl Into<String>, problem: DatasetProblem) -> Self {
         Self::Malformed { path: path.to_owned(), place: place.into(), problem: Box::new(problem) }
+    }
+}
+
+/// The pictures in a folder that was searched.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub struct PicturesThere {
+    /// The folder.
+    pub folder: PathBuf,
+    /// Names of the first two, relative to it.
+    pub names: Vec<String>,
+    /// Number of all.
+    pub count: usize,
+}
+
+impl PicturesThere {
+    pub(super) fn new(folder: &Path, names: &[String]) -> Self {
+        let names = || names.iter().filter(|name| !name.to_ascii_lowercase().ends_with(".ply"));
+        let first = names().take(2).map(|name| excerpt(name)).collect();
+        Self { folder: folder.to_owned(), names: first, count: names().count() }
+    }
+}
+
+impl std::fmt::Display for PicturesThere {
+    fn fmt(&self, f: &mut std::fmt::Formatter<'_>) -> std::fmt::Result {
+        let (folder, names) = (self.folder.display(), self.names.join(", "));
+        match self.count - self.names.len() {
+            _ if self.count == 0 => write!(f, "{folder} holds no picture"),
+            0 => write!(f, "{folder} holds {names}"),
+            more => write!(f, "{folder} holds {names} and {more} more"),
+        }
     }
 }
 
@@ -278,6 +317,12 @@ pub enum DatasetProblem {
         /// Largest length allowed.
         limit: u64,
     },
+    /// The JSON is a list.
+    #[error(
+        "is a list (expected an object with `frames`, as in transforms.json); reconstruction.json of OpenSfM and \
+         cameras.json of 3DGS are lists"
+    )]
+    JsonList,
     /// The JSON is nested too deeply.
     #[error("nested deeper than {limit} levels", limit = MAX_JSON_DEPTH)]
     TooDeep,

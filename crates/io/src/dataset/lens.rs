@@ -237,8 +237,14 @@ impl Lens {
         }
     }
 
+    /// Largest valid radius before distortion: r for perspective models, the angle in radians for fisheye models; beyond
+    /// it the distortion folds back.
+    pub(super) fn max_radius(&self) -> f64 {
+        self.max_radius
+    }
+
     /// Whether (x, y) is a function of the angle θ rather than of tan θ.
-    fn is_fisheye(&self) -> bool {
+    pub(super) fn is_fisheye(&self) -> bool {
         use CameraModel as M;
         matches!(
             self.model,

@@ -315,6 +315,7 @@ mod tests {
             split: Split { train: (0..count as usize).collect(), test: Vec::new() },
             background: [0.0; 3],
             alpha: AlphaMode::Composite,
+            invert_masks: false,
             scene_extent: 1.0,
             applied_transform: None,
             warnings: Vec::new(),

@@ -10,6 +10,7 @@
 //! dataset unusable.
 
 mod assemble;
+mod calibration;
 pub mod camera_model;
 pub mod colmap;
 pub mod error;
@@ -18,10 +19,13 @@ pub mod init;
 pub mod lens;
 mod limits;
 pub mod loader;
+mod locate;
+mod masks;
 mod open;
 pub mod panorama;
 mod paths;
 mod points;
+mod similar;
 mod sizes;
 mod source;
 pub mod tracks;
@@ -70,8 +74,10 @@ pub enum PanoramaTraining {
 pub struct OpenOptions {
     /// Image folder instead of `images`, relative to the working folder.
     pub images: Option<PathBuf>,
-    /// Mask folder instead of `masks`, relative to the working folder.
+    /// Mask folder instead of `masks`, `mask` or `segmentation`, relative to the working folder.
     pub masks: Option<PathBuf>,
+    /// Whether masks are black where pixels are kept.
+    pub invert_masks: bool,
     /// Folder of the COLMAP model instead of `sparse/0`, …, relative to the working folder.
     pub sparse: Option<PathBuf>,
     /// Longest side of a training image in px; for a panorama, the side of a cube face (a quarter of its width). 0 = as
@@ -96,6 +102,7 @@ impl Default for OpenOptions {
         Self {
             images: None,
             masks: None,
+            invert_masks: false,
             sparse: None,
             max_resolution: 1600,
             test_every: 8,
@@ -118,7 +125,8 @@ pub enum DatasetKind {
     Nerfstudio,
     /// `transforms.json` as instant-ngp's scripts write it.
     InstantNgp,
-    /// `transforms_train.json` and `transforms_test.json` with `camera_angle_x` only (NeRF-synthetic).
+    /// NeRF-synthetic: `camera_angle_x` only, in `transforms_train.json`, or with cameras around the origin and images
+    /// with alpha.
     Blender,
 }
 
@@ -236,6 +244,8 @@ pub struct Dataset {
     pub background: [f32; 3],
     /// Meaning of the alpha channel (from the options).
     pub alpha: AlphaMode,
+    /// Whether masks are black where pixels are kept (from the options).
+    pub invert_masks: bool,
     /// Scene extent in scene units: 1.1 x the largest distance of a training camera from the mean of all, but at least
     /// the median distance of the points from that mean (docs/internals/training.md, "Start").
     pub scene_extent: f64,
@@ -259,12 +269,12 @@ pub struct Dataset {
 /// use gausset_io::image::encode::png_rgb8;
 ///
 /// let folder = tempfile::tempdir()?;
-/// let frames = r#"{ "camera_angle_x": 1.0, "frames": [{ "file_path": "a.png",
+/// let frames = r#"{ "fl_x": 60, "frames": [{ "file_path": "a.png",
 ///     "transform_matrix": [[1, 0, 0, 0], [0, 1, 0, 0], [0, 0, 1, 4], [0, 0, 0, 1]] }] }"#;
 /// std::fs::write(folder.path().join("transforms.json"), frames)?;
 /// std::fs::write(folder.path().join("a.png"), png_rgb8(&RgbImage8::new(64, 48))?)?;
 /// let dataset = open(folder.path(), &OpenOptions { test_every: 0, ..OpenOptions::default() })?;
-/// assert_eq!((dataset.kind, dataset.split.train.as_slice()), (DatasetKind::Blender, [0].as_slice()));
+/// assert_eq!((dataset.kind, dataset.split.train.as_slice()), (DatasetKind::Nerfstudio, [0].as_slice()));
 /// assert_eq!(dataset.images[0].pose.centre(), [0.0, 0.0, 4.0]);
 /// # Ok::<(), Box<dyn std::error::Error>>(())
 /// ```

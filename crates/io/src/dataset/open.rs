@@ -7,16 +7,17 @@
 //! This file handles the two kinds of sources separately; [`super::assemble`] does what they share.
 
 use std::collections::BTreeMap;
-use std::path::Path;
+use std::path::{Path, PathBuf};
 
 use gausset_core::Pose;
 
 use super::assemble::{CameraSource, DatasetBuilder, Findings, ListedImage};
-use super::colmap::{ColmapPoint, Observations, PointItem};
+use super::colmap::{ColmapPoint, ModelFolder, Observations, PointItem};
 use super::error::DatasetError;
 use super::paths::{ExtensionRule, NameResolver};
 use super::points::PointCollector;
 use super::source::{self, ColmapSource, JsonFile, JsonSource, Source, SplitRole};
+use super::transforms::{Frame, Transforms};
 use super::warning::{SkipReason, Warning};
 use super::{AppliedTransform, Dataset, DatasetKind, OpenOptions, Point};
 
@@ -61,6 +62,33 @@ fn open_colmap(
             role: SplitRole::Undecided,
         })
         .collect();
+    let mut read = vec![model.path.clone()];
+    let points = colmap_points(&root, &model, options, &mut read, &mut report)?;
+    DatasetBuilder {
+        file: model.images_path(),
+        cameras_file: model.cameras_path(),
+        read,
+        source: model.path,
+        kind: DatasetKind::Colmap,
+        extension: ExtensionRule::Required,
+        name_folder: None,
+        applied_transform: None,
+        root,
+        folder,
+        cameras,
+        points,
+    }
+    .build(listed, options, report)
+}
+
+/// Points of a model, or of a PLY file where it has none, which is added to the files that are read.
+fn colmap_points(
+    root: &Path,
+    model: &ModelFolder,
+    options: &OpenOptions,
+    read: &mut Vec<PathBuf>,
+    report: &mut Findings,
+) -> Result<Vec<Point>, DatasetError> {
     let points_path = model.points_path();
     let mut list = PointCollector::new(&points_path, options.memory_bytes);
     model.for_each_point(Observations::Skip, &mut |next| match next {
@@ -72,30 +100,21 @@ fn open_colmap(
         }
     })?;
     let dropped = list.dropped;
-    let points = list.into_points();
+    let mut points = list.into_points();
     if dropped > 0 {
         report.warnings.push(Warning::PointsDropped { path: points_path.clone(), count: dropped });
     }
     if points.is_empty() {
-        report.warnings.push(Warning::NoPoints { path: points_path });
+        let places = [model.path.join("points3D.ply"), root.join("points3D.ply"), root.join("sparse_pc.ply")];
+        match source::usual_ply_points(&places, &model.path, options.memory_bytes, &mut report.warnings)? {
+            Some(found) => {
+                read.push(found.path);
+                points = found.points;
+            }
+            None => report.warnings.push(Warning::NoPoints { path: points_path }),
+        }
     }
-    let masks = options.masks.clone().unwrap_or_else(|| root.join("masks"));
-    DatasetBuilder {
-        file: model.images_path(),
-        cameras_file: model.cameras_path(),
-        read: vec![model.path.clone()],
-        source: model.path,
-        kind: DatasetKind::Colmap,
-        extension: ExtensionRule::Required,
-        name_folder: None,
-        applied_transform: None,
-        root,
-        folder,
-        masks,
-        cameras,
-        points,
-    }
-    .build(listed, options, report)
+    Ok(points)
 }
 
 fn open_json(
@@ -109,9 +128,11 @@ fn open_json(
     let mut listed = Vec::new();
     let mut applied_transform = None;
     let mut points = Vec::new();
+    let mut read: Vec<_> = files.iter().map(|file| file.path.clone()).collect();
     for JsonFile { path, content, roles } in &files {
         let mut unused = 0;
-        for (index, (frame, &role)) in content.frames.iter().zip(roles).enumerate() {
+        report.warnings.extend(scaled_poses(path, content));
+        for (frame, &role) in content.frames.iter().zip(roles) {
             if role == SplitRole::Unused {
                 unused += 1;
                 continue;
@@ -128,7 +149,7 @@ fn open_json(
                 camera: CameraSource::Intrinsics {
                     values: Box::new(values),
                     file: path.to_owned(),
-                    frame: frame.intrinsics.as_ref().map(|_| index),
+                    are_own: frame.intrinsics.is_some(),
                 },
                 mask: frame.mask_path.clone(),
                 role,
@@ -145,12 +166,13 @@ fn open_json(
             });
         }
         if let (Some(name), true) = (&content.ply_file_path, points.is_empty()) {
-            match source::ply_points(&data, name, options.memory_bytes)? {
-                Ok((read, dropped)) => {
-                    points = read;
-                    if dropped > 0 {
-                        let path = root.join(name);
-                        report.warnings.push(Warning::PointsDropped { path, count: dropped });
+            match source::ply_points(&data, name, path, options.memory_bytes, &mut report.warnings)? {
+                Ok(found) => {
+                    points = found.points;
+                    read.push(found.path.clone());
+                    if found.dropped > 0 {
+                        let warning = Warning::PointsDropped { path: found.path, count: found.dropped };
+                        report.warnings.push(warning);
                     }
                 }
                 Err(error) => {
@@ -159,13 +181,17 @@ fn open_json(
             }
         }
     }
-    let mut read: Vec<_> = files.iter().map(|file| file.path.clone()).collect();
-    read.extend(files.iter().filter_map(|file| Some(root.join(file.content.ply_file_path.as_ref()?))));
     let file = files.first().map_or_else(|| root.clone(), |f| f.path.clone());
     if points.is_empty() {
-        report.warnings.push(Warning::NoPoints { path: file.clone() });
+        let places = ["sparse_pc.ply", "points3D.ply"].map(|name| root.join(name));
+        match source::usual_ply_points(&places, &file, options.memory_bytes, &mut report.warnings)? {
+            Some(found) => {
+                read.push(found.path);
+                points = found.points;
+            }
+            None => report.warnings.push(Warning::NoPoints { path: file.clone() }),
+        }
     }
-    let masks = options.masks.clone().unwrap_or_else(|| root.join("masks"));
     DatasetBuilder {
         source: file.clone(),
         read,
@@ -177,11 +203,18 @@ fn open_json(
         applied_transform,
         root,
         folder,
-        masks,
         cameras: Vec::new(),
         points,
     }
     .build(listed, options, report)
+}
+
+/// What is to be said of frames whose matrices have a scale.
+fn scaled_poses(path: &Path, content: &Transforms) -> Option<Warning> {
+    let is_scaled = |frame: &&Frame| (frame.scale() - 1.0).abs() > 0.01 && frame.pose().is_ok();
+    let mut scaled = content.frames.iter().filter(is_scaled);
+    let (name, scale) = scaled.next().map(|frame| (crate::text::excerpt(&frame.file_path), frame.scale()))?;
+    Some(Warning::ScaledPoses { path: path.to_owned(), count: 1 + scaled.count(), name, scale })
 }
 
 /// Keeps frames with more than one image, as a map from image id to frame id.

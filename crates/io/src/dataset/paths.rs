@@ -3,10 +3,13 @@
 //! A name is a path relative to a folder and must stay inside it, as [`input::inside`] checks; links on disk are
 //! followed. A file is one image, however often and in whatever spelling it is listed: identity is the path with links
 //! resolved. Hard links and copies are separate files: a copy of the dataset has no hard links and must be the same
-//! dataset, and equal bytes need not be the same view. Names written on Windows (`sub\a.jpg`) are accepted.
+//! dataset, and equal bytes need not be the same view. Names written on Windows (`sub\a.jpg`) are accepted. A name that
+//! leads to no file may stand for a similar one ([`super::similar`]).
 
+use std::cell::OnceCell;
 use std::path::{Component, Path, PathBuf};
 
+use super::similar::{FileKind, NameIndex, Similar};
 use super::warning::SkipReason;
 use crate::image::ImageProblem;
 use crate::input;
@@ -19,6 +22,8 @@ const EXTENSIONS: [&str; 6] = ["png", "jpg", "jpeg", "PNG", "JPG", "JPEG"];
 pub(super) struct NameResolver {
     folder: PathBuf,
     allow_outside: bool,
+    /// The files of the folder, once a name is missing.
+    files: OnceCell<NameIndex>,
 }
 
 /// A file that a name resolves to.
@@ -36,7 +41,7 @@ pub(super) struct ResolvedFile {
 
 impl NameResolver {
     pub(super) fn new(folder: &Path, allow_outside: bool) -> Self {
-        Self { folder: folder.to_owned(), allow_outside }
+        Self { folder: folder.to_owned(), allow_outside, files: OnceCell::new() }
     }
 
     /// Path of a name, for messages.
@@ -106,17 +111,34 @@ impl NameResolver {
         }
     }
 
-    /// A file next to a missing one whose name differs only in case.
-    pub(super) fn same_name_in_other_case(&self, name: &str) -> Option<String> {
-        let path = self.folder.join(without_dots(name));
-        let wanted = path.file_name()?.to_str()?.to_lowercase();
-        let mut twins: Vec<String> = std::fs::read_dir(path.parent()?)
-            .ok()?
-            .filter_map(|entry| entry.ok()?.file_name().into_string().ok())
-            .filter(|found| found.to_lowercase() == wanted)
-            .collect();
-        twins.sort();
-        twins.into_iter().next()
+    /// The pictures and PLY files of the folder.
+    pub(super) fn files(&self) -> &NameIndex {
+        self.files.get_or_init(|| NameIndex::of_folder(&self.folder))
+    }
+
+    /// The file inside the folder that a name stands for to which [`Self::find`] finds no file for the reason `missing`.
+    ///
+    /// # Errors
+    /// There is none, or there are several.
+    pub(super) fn find_similar(
+        &self,
+        name: &str,
+        kind: FileKind,
+        missing: SkipReason,
+    ) -> Result<ResolvedFile, SkipReason> {
+        if !matches!(missing, SkipReason::Missing | SkipReason::Outside) {
+            return Err(missing);
+        }
+        match self.files().find(name, kind) {
+            Similar::One(index) => {
+                let found = self.resolve(self.files().name(index))?;
+                Ok(ResolvedFile { spelled: name.to_owned(), ..found })
+            }
+            Similar::Several([a, b]) => {
+                Err(SkipReason::Ambiguous { candidates: [a.to_owned(), b.to_owned()] })
+            }
+            Similar::Nothing => Err(missing),
+        }
     }
 }
 
@@ -142,30 +164,6 @@ fn without_dots(name: &str) -> String {
     if path.is_absolute() { format!("/{joined}") } else { joined }
 }
 
-/// The mask of an image, by the conventions of other programs: `<name>.png` (COLMAP), `<stem>.png` (Brush, LichtFeld)
-/// below the mask folder; `<name>.mask.png` (RealityCapture), `<stem>.mask.png`, `<stem>_mask.png` (Metashape,
-/// 360toolkit) there or next to the image, where `.mask/<stem>.png` (RealityCapture) is tried as well.
-pub(super) fn find_mask(masks: &Path, images: &Path, name: &str) -> Option<PathBuf> {
-    let stem = match name.rsplit_once('.') {
-        Some((stem, extension)) if !extension.contains('/') && !stem.is_empty() => stem,
-        _ => name,
-    };
-    let (folder, last) = stem.rsplit_once('/').unwrap_or(("", stem));
-    let candidates = [
-        masks.join(format!("{name}.png")),
-        masks.join(format!("{stem}.png")),
-        masks.join(format!("{name}.mask.png")),
-        masks.join(format!("{stem}.mask.png")),
-        masks.join(format!("{stem}_mask.png")),
-        images.join(format!("{name}.mask.png")),
-        images.join(format!("{stem}.mask.png")),
-        images.join(format!("{stem}_mask.png")),
-        images.join(folder).join(".mask").join(format!("{last}.png")),
-    ];
-    // A pipe or folder of such a name fails when it is opened.
-    candidates.into_iter().find(|path| path.exists())
-}
-
 #[cfg(test)]
 mod tests {
     use super::*;
@@ -176,28 +174,6 @@ mod tests {
         assert_eq!(without_dots("a//b/./c.png"), "a/b/c.png");
         assert_eq!(without_dots("../x"), "../x");
         assert_eq!(without_dots("/etc/passwd"), "/etc/passwd");
-    }
-
-    #[test]
-    fn masks_are_found_where_programs_lay_them() {
-        let root = tempfile::tempdir().unwrap();
-        let (images, masks) = (root.path().join("images"), root.path().join("masks"));
-        for name in [
-            "masks/sub/a.jpg.png",
-            "masks/sub/a.png",
-            "masks/sub/a.jpg.mask.png",
-            "masks/sub/a_mask.png",
-            "images/sub/a.jpg.mask.png",
-            "images/sub/a_mask.png",
-            "images/sub/.mask/a.png",
-        ] {
-            let path = root.path().join(name);
-            std::fs::create_dir_all(path.parent().unwrap()).unwrap();
-            std::fs::write(&path, b"x").unwrap();
-            assert_eq!(find_mask(&masks, &images, "sub/a.jpg"), Some(path.clone()), "{name}");
-            assert_eq!(find_mask(&masks, &images, "sub/b.jpg"), None);
-            std::fs::remove_file(path).unwrap();
-        }
     }
 
     #[test]
@@ -215,7 +191,11 @@ mod tests {
         assert_eq!(root.find("../secret.jpg", ExtensionRule::Required), Err(SkipReason::Outside));
         assert_eq!(root.find("/etc/passwd", ExtensionRule::Required), Err(SkipReason::Outside));
         assert_eq!(root.find("nothing.jpg", ExtensionRule::Required), Err(SkipReason::Missing));
-        assert_eq!(root.same_name_in_other_case("sub/A.JPG").as_deref(), Some("a.jpg"));
+        let similar =
+            |name| root.find_similar(name, FileKind::Picture, SkipReason::Outside).map(|file| file.name);
+        assert_eq!(similar("/elsewhere/sub/A.JPG").as_deref(), Ok("sub/a.jpg"));
+        assert_eq!(similar("../secret.jpg"), Err(SkipReason::Outside));
+        assert_eq!(similar("/elsewhere/secret.jpg"), Err(SkipReason::Outside));
         let lifted = NameResolver::new(&images, true);
         assert!(lifted.find("../secret.jpg", ExtensionRule::Required).is_ok());
     }

@@ -8,6 +8,7 @@ use super::camera_model::SourceCamera;
 use super::colmap::{ColmapImage, ModelFolder, Observations};
 use super::error::DatasetError;
 use super::paths::{ExtensionRule, NameResolver};
+use super::similar::{FileKind, NameIndex, Similar};
 use super::transforms::{self, Transforms};
 use super::warning::{SkipReason, Warning};
 use super::{DatasetKind, OpenOptions, Point};
@@ -15,8 +16,12 @@ use crate::splat::{self, Initial, ReadLimits, SplatError};
 
 /// Folders of a COLMAP model below the dataset folder that take precedence over a `transforms.json`.
 const MODEL_FOLDERS: [&str; 2] = ["sparse", ""];
-/// Folder where Nerfstudio keeps the model from which it made its `transforms.json`.
-const SECOND_MODEL_FOLDER: &str = "colmap/sparse";
+/// Folders where Nerfstudio and instant-ngp's `colmap2nerf.py` keep the model from which they made a `transforms.json`.
+const SECOND_MODEL_FOLDERS: [&str; 2] = ["colmap/sparse", "colmap_sparse"];
+/// Folders of COLMAP's dense workspace, each a dataset of its own.
+const DENSE_FOLDERS: [&str; 2] = ["dense/0", "dense"];
+/// JSON files that are a dataset, in the order in which they are tried.
+const JSON_FILES: [&str; 2] = ["transforms_train.json", "transforms.json"];
 /// Image folders to try if there is no `images`.
 const OTHER_IMAGE_FOLDERS: [&str; 4] = ["images_2", "images_4", "images_8", "input"];
 
@@ -65,8 +70,11 @@ pub(super) fn find(
     warnings: &mut Vec<Warning>,
 ) -> Result<Source, DatasetError> {
     let data = std::fs::metadata(path).map_err(|e| DatasetError::io(path, "open", &e))?;
-    let not_a_dataset =
-        |path: &Path| DatasetError::NotADataset { path: path.to_owned(), splats: splat::recognise(path) };
+    let not_a_dataset = |path: &Path, deeper: Vec<PathBuf>| DatasetError::NotADataset {
+        path: path.to_owned(),
+        splats: splat::recognise(path),
+        deeper,
+    };
     if !data.is_dir() {
         let folder = path.parent().unwrap_or(Path::new(""));
         let folder = if folder.as_os_str().is_empty() { Path::new(".") } else { folder };
@@ -74,40 +82,75 @@ pub(super) fn find(
             Some("json") if splat::recognise(path).is_none() => {
                 read_json(folder, path, warnings).map(Source::Json)
             }
-            _ => Err(not_a_dataset(path)),
+            _ => Err(not_a_dataset(path, Vec::new())),
         };
     }
     if let Some(sparse) = &options.sparse {
         std::fs::metadata(sparse).map_err(|e| DatasetError::io(sparse, "open", &e))?;
         let source = read_models(path, sparse, warnings)?;
-        return source.map(Source::Colmap).ok_or_else(|| not_a_dataset(sparse));
+        return source.map(Source::Colmap).ok_or_else(|| not_a_dataset(sparse, Vec::new()));
     }
-    let json = ["transforms_train.json", "transforms.json"].map(|name| path.join(name));
-    let json = json.into_iter().find(|p| p.exists());
+    if let Some(source) = find_in_folder(path, warnings)? {
+        return Ok(source);
+    }
+    let dense = DENSE_FOLDERS.map(|name| path.join(name)).into_iter().find(|folder| is_dataset(folder));
+    let mut deeper = dense.map_or_else(|| datasets_below(path), |folder| vec![folder]);
+    if let [used] = deeper.as_slice()
+        && let Some(source) = find_in_folder(used, warnings)?
+    {
+        warnings.push(Warning::FoundDeeper { root: path.to_owned(), used: used.clone() });
+        return Ok(source);
+    }
+    deeper.truncate(2);
+    Err(not_a_dataset(path, deeper))
+}
+
+/// The source of a folder that is a dataset.
+fn find_in_folder(path: &Path, warnings: &mut Vec<Warning>) -> Result<Option<Source>, DatasetError> {
+    let json = JSON_FILES.map(|name| path.join(name)).into_iter().find(|p| p.exists());
     for folder in MODEL_FOLDERS {
         if let Some(source) = read_models(path, &path.join(folder), warnings)? {
             if let Some(json) = json {
                 warnings.push(Warning::TwoSources { json, model: source.model.path.clone() });
             }
-            return Ok(Source::Colmap(source));
+            return Ok(Some(Source::Colmap(source)));
         }
     }
     if let Some(json) = json {
-        return read_json(path, &json, warnings).map(Source::Json);
+        return read_json(path, &json, warnings).map(|source| Some(Source::Json(source)));
     }
-    read_models(path, &path.join(SECOND_MODEL_FOLDER), warnings)?
-        .map(Source::Colmap)
-        .ok_or_else(|| not_a_dataset(path))
+    for folder in SECOND_MODEL_FOLDERS {
+        if let Some(source) = read_models(path, &path.join(folder), warnings)? {
+            return Ok(Some(Source::Colmap(source)));
+        }
+    }
+    Ok(None)
 }
 
-/// The model in a folder or in its numbered sub-folders: the one with the most images, the first of equals.
-fn read_models(
-    root: &Path,
-    folder: &Path,
-    warnings: &mut Vec<Warning>,
-) -> Result<Option<ColmapSource>, DatasetError> {
+/// Whether a folder has what [`find_in_folder`] looks for.
+fn is_dataset(folder: &Path) -> bool {
+    let mut models = MODEL_FOLDERS.iter().chain(&SECOND_MODEL_FOLDERS).map(|name| folder.join(name));
+    JSON_FILES.iter().any(|name| folder.join(name).exists())
+        || models.any(|folder| {
+            models_in(&folder).is_ok_and(|(models, broken)| !(models.is_empty() && broken.is_empty()))
+        })
+}
+
+/// Folders in a folder that are datasets, sorted.
+fn datasets_below(path: &Path) -> Vec<PathBuf> {
+    let entries = std::fs::read_dir(path).into_iter().flatten().filter_map(|entry| Some(entry.ok()?.path()));
+    let is_hidden =
+        |path: &Path| path.file_name().is_some_and(|name| name.to_string_lossy().starts_with('.'));
+    let mut found: Vec<PathBuf> = entries.filter(|path| !is_hidden(path) && is_dataset(path)).collect();
+    found.sort();
+    found
+}
+
+/// Models in the numbered sub-folders of a folder, or in the folder itself, and those of which a file is missing.
+fn models_in(folder: &Path) -> Result<(Vec<ModelFolder>, Vec<DatasetError>), DatasetError> {
+    let (mut models, mut broken) = (Vec::new(), Vec::new());
     if !folder.is_dir() {
-        return Ok(None);
+        return Ok((models, broken));
     }
     let mut numbered: Vec<(u64, PathBuf)> = std::fs::read_dir(folder)
         .map_err(|e| DatasetError::io(folder, "list", &e))?
@@ -118,25 +161,47 @@ fn read_models(
         })
         .collect();
     numbered.sort();
-    let mut models = Vec::new();
-    for (_, path) in numbered {
-        models.extend(ModelFolder::find(&path)?);
-    }
+    let mut add = |path: &Path, models: &mut Vec<ModelFolder>| match ModelFolder::find(path) {
+        Ok(found) => models.extend(found),
+        Err(error) => broken.push(error),
+    };
+    numbered.iter().for_each(|(_, path)| add(path, &mut models));
     if models.is_empty() {
-        models.extend(ModelFolder::find(folder)?);
+        add(folder, &mut models);
     }
-    let count = models.len();
+    Ok((models, broken))
+}
+
+/// The model in a folder or in its numbered sub-folders: the one with the most images, the first of equals. Models that
+/// cannot be read are passed over if there is another one.
+fn read_models(
+    root: &Path,
+    folder: &Path,
+    warnings: &mut Vec<Warning>,
+) -> Result<Option<ColmapSource>, DatasetError> {
+    let (models, mut broken) = models_in(folder)?;
+    let mut count = 0;
     let mut best: Option<ColmapSource> = None;
     for model in models {
-        let cameras = model.cameras()?;
-        let images = model.images(&cameras, Observations::Skip)?;
-        if best.as_ref().is_none_or(|b| images.len() > b.images.len()) {
-            best = Some(ColmapSource { root: root.to_owned(), model, cameras, images });
+        let read = model.cameras().and_then(|cameras| {
+            let images = model.images(&cameras, Observations::Skip)?;
+            Ok((cameras, images))
+        });
+        match read {
+            Ok((cameras, images)) => {
+                count += 1;
+                if best.as_ref().is_none_or(|b| images.len() > b.images.len()) {
+                    best = Some(ColmapSource { root: root.to_owned(), model, cameras, images });
+                }
+            }
+            Err(error) => broken.push(error),
         }
     }
-    if let (Some(best), true) = (&best, count > 1) {
-        let chosen = best.model.path.file_name().unwrap_or_default().to_string_lossy().into_owned();
-        let images = best.images.len();
+    let Some(used) = &best else { return broken.into_iter().next().map_or(Ok(None), Err) };
+    warnings.extend(broken.iter().map(|error| Warning::BrokenModel { reason: error.to_string() }));
+    if count > 1 {
+        let chosen = used.model.path.file_name().unwrap_or_default().to_string_lossy().into_owned();
+        let images = used.images.len();
         warnings.push(Warning::SeveralModels { folder: folder.to_owned(), count, chosen, images });
     }
     Ok(best)
@@ -165,7 +230,8 @@ pub(super) fn image_folder(
     let above = model.ancestors().skip(1).take(2).map(|folder| folder.join("images"));
     let used = siblings.chain(above).find(|folder| folder.is_dir()).or_else(|| {
         let is_beside = !first_name.is_empty() && root.join(first_name).is_file();
-        is_beside.then(|| root.to_owned())
+        let is_below = || NameIndex::of_folder(root).find(first_name, FileKind::Picture) != Similar::Nothing;
+        (is_beside || is_below()).then(|| root.to_owned())
     });
     match used {
         Some(used) => {
@@ -235,29 +301,18 @@ fn split_roles(
     path: &Path,
     warnings: &mut Vec<Warning>,
 ) -> Vec<SplitRole> {
-    // Names are canonicalised: a held-out image that the list spells differently would otherwise be trained on.
+    // A held-out image that the list spells differently would otherwise be trained on.
     let root = NameResolver::new(folder, true);
-    let tidy = |name: &str| root.canonical_name(name);
-    let list = |names: &Option<Vec<String>>| -> Option<BTreeSet<String>> {
-        names
-            .as_ref()
-            .map(|names| names.iter().map(|n| tidy(n)).collect())
-            .filter(|l: &BTreeSet<_>| !l.is_empty())
-    };
-    let [train, val, test] = &content.split_lists;
+    let tidy = |name: &str| root.canonical_name(&name.replace('\\', "/"));
     let frames: BTreeSet<String> = content.frames.iter().map(|f| tidy(&f.file_path)).collect();
-    for (name, names) in [("train_filenames", train), ("val_filenames", val), ("test_filenames", test)] {
-        let unknown: Vec<&String> = names.iter().flatten().filter(|n| !frames.contains(&tidy(n))).collect();
-        if let Some(first) = unknown.first() {
-            warnings.push(Warning::UnknownSplitNames {
-                path: path.to_owned(),
-                list: name,
-                count: unknown.len(),
-                name: crate::text::excerpt(first),
-            });
-        }
-    }
-    let (train, val, test) = (list(train), list(val), list(test));
+    let index = NameIndex::new(frames.iter().cloned().collect());
+    let [train, val, test] = &content.split_lists;
+    let lists = [("train_filenames", train), ("val_filenames", val), ("test_filenames", test)];
+    let [train, val, test] = lists.map(|(list, names)| {
+        let names = names.as_ref()?;
+        let found: BTreeSet<String> = frames_of(names, list, &tidy, &index, path, warnings);
+        Some(found).filter(|_| !names.is_empty())
+    });
     let held_out = test.as_ref().or(val.as_ref());
     let role = |name: String| match (held_out, &train) {
         (None, None) => SplitRole::Undecided,
@@ -272,6 +327,45 @@ fn split_roles(
     content.frames.iter().map(|f| role(tidy(&f.file_path))).collect()
 }
 
+/// The frames that a list names.
+fn frames_of(
+    names: &[String],
+    list: &'static str,
+    tidy: &dyn Fn(&str) -> String,
+    frames: &NameIndex,
+    path: &Path,
+    warnings: &mut Vec<Warning>,
+) -> BTreeSet<String> {
+    let (mut found, mut similar, mut unknown) = (BTreeSet::new(), Vec::new(), Vec::new());
+    for name in names {
+        let tidied = tidy(name);
+        if frames.names().binary_search(&tidied).is_ok() {
+            found.insert(tidied);
+        } else if let Similar::One(index) = frames.find(&tidied, FileKind::Listed) {
+            similar.push((name, frames.name(index)));
+            found.insert(frames.name(index).to_owned());
+        } else {
+            unknown.push(name);
+        }
+    }
+    let path = || path.to_owned();
+    if let Some((name, used)) = similar.first() {
+        let (name, used) = (crate::text::excerpt(name), crate::text::excerpt(used));
+        warnings.push(Warning::SimilarNames { path: path(), what: list, count: similar.len(), name, used });
+    }
+    if let Some(first) = unknown.first() {
+        let (count, name) = (unknown.len(), crate::text::excerpt(first));
+        warnings.push(Warning::UnknownSplitNames { path: path(), list, count, name });
+    }
+    found
+}
+
+/// Whether a file is one of the three of a NeRF-synthetic scene.
+pub(super) fn is_blender_file(path: &Path) -> bool {
+    let name = path.file_name().and_then(|name| name.to_str());
+    matches!(name, Some("transforms_train.json" | "transforms_val.json" | "transforms_test.json"))
+}
+
 /// Why the file named by `ply_file_path` gives no points.
 #[derive(Debug, thiserror::Error)]
 pub(super) enum PlyPointsError {
@@ -283,25 +377,69 @@ pub(super) enum PlyPointsError {
     Unreadable(#[from] SplatError),
 }
 
-/// Finite points of the file named by `ply_file_path` and the number that is not finite, or why there are none.
+/// Points of a PLY file.
+pub(super) struct PlyPoints {
+    pub(super) path: PathBuf,
+    /// The finite ones.
+    pub(super) points: Vec<Point>,
+    /// Number of those that are not finite.
+    pub(super) dropped: usize,
+}
+
+/// Points of the file named by `ply_file_path`, or why there are none.
 ///
 /// # Errors
 /// The points exceed the memory limit.
 pub(super) fn ply_points(
     data: &NameResolver,
     name: &str,
+    file: &Path,
     memory_bytes: u64,
-) -> Result<Result<(Vec<Point>, usize), PlyPointsError>, DatasetError> {
-    let found = match data.find(name, ExtensionRule::Required) {
-        Ok(found) => found,
-        Err(reason) => {
-            return Ok(Err(PlyPointsError::NotFound { path: data.path(name), reason }));
+    warnings: &mut Vec<Warning>,
+) -> Result<Result<PlyPoints, PlyPointsError>, DatasetError> {
+    let found = data.find(name, ExtensionRule::Required).or_else(|reason| {
+        let found = data.find_similar(name, FileKind::Points, reason)?;
+        let (name, used) = (crate::text::excerpt(name), found.name.clone());
+        let what = "ply_file_path";
+        warnings.push(Warning::SimilarNames { path: file.to_owned(), what, count: 1, name, used });
+        Ok(found)
+    });
+    match found {
+        Ok(found) => read_ply(&found.path, memory_bytes),
+        Err(reason) => Ok(Err(PlyPointsError::NotFound { path: data.path(name), reason })),
+    }
+}
+
+/// The first of some PLY files that exists, for a source that names no points.
+///
+/// # Errors
+/// As [`ply_points`].
+pub(super) fn usual_ply_points(
+    places: &[PathBuf],
+    source_file: &Path,
+    memory_bytes: u64,
+    warnings: &mut Vec<Warning>,
+) -> Result<Option<PlyPoints>, DatasetError> {
+    let Some(path) = places.iter().find(|path| path.exists()) else { return Ok(None) };
+    match read_ply(path, memory_bytes)? {
+        Ok(found) if found.points.is_empty() => Ok(None),
+        Ok(found) => {
+            let source_file = source_file.to_owned();
+            warnings.push(Warning::PointsFound { path: path.clone(), source_file });
+            Ok(Some(found))
         }
-    };
+        Err(error) => {
+            warnings.push(Warning::PointsUnreadable { reason: error.to_string() });
+            Ok(None)
+        }
+    }
+}
+
+fn read_ply(path: &Path, memory_bytes: u64) -> Result<Result<PlyPoints, PlyPointsError>, DatasetError> {
     // Of 64 bytes per point the reader accounts for 24; the rest is the resulting `Point`.
     let reading = memory_bytes / 8 * 3;
     let limits = ReadLimits { memory_bytes: reading.min(ReadLimits::default().memory_bytes) };
-    let (positions, colours) = match splat::load_initial(&found.path, &limits) {
+    let (positions, colours) = match splat::load_initial(path, &limits) {
         Err(SplatError::Memory { path, count, needed, limit }) => {
             let possible = (u128::from(count) * u128::from(limit) / u128::from(needed.max(1))) as u64;
             return Err(DatasetError::TooManyPoints { path, found: count, possible, limit: memory_bytes });
@@ -334,5 +472,5 @@ pub(super) fn ply_points(
         })
         .collect();
     let dropped = count - points.len();
-    Ok(Ok((points, dropped)))
+    Ok(Ok(PlyPoints { path: path.to_owned(), points, dropped }))
 }

@@ -8,9 +8,6 @@ use crate::image::{
     DecodedImage, ImageFormat, ImageHeader, ImageProblem, Mask, area_filter, decode, decode_mask_file, warp,
 };
 
-/// Fraction of ignored pixels from which a mask is probably inverted.
-const SUSPICIOUS_FRACTION: f64 = 0.95;
-
 /// The training image of `dataset.images[index]`.
 ///
 /// # Errors
@@ -24,7 +21,11 @@ pub(super) fn create(dataset: &Dataset, index: usize) -> Result<TargetImage, Ski
     let mut mask = match &image.mask {
         Some(path) => {
             let read = decode_mask_file(path);
-            Some(read.map_err(|e| SkipReason::Mask { path: path.clone(), problem: e.problem })?)
+            let mut mask = read.map_err(|e| SkipReason::Mask { path: path.clone(), problem: e.problem })?;
+            if dataset.invert_masks {
+                mask.values.iter_mut().for_each(|v| *v = if *v == 0 { 255 } else { 0 });
+            }
+            Some(mask)
         }
         None => None,
     };
@@ -61,10 +62,6 @@ pub(super) fn create(dataset: &Dataset, index: usize) -> Result<TargetImage, Ski
             Some(path) => SkipReason::EmptyMask { path: path.clone() },
             None => SkipReason::NoPixels,
         });
-    }
-    if ignored as f64 > SUSPICIOUS_FRACTION * image.camera.pixels() as f64 {
-        let share = 100.0 * ignored as f64 / image.camera.pixels() as f64;
-        tracing::warn!("{}: {share:.1} % of the pixels are ignored; is the mask inverted?", image.name);
     }
     Ok(target)
 }

@@ -10,7 +10,9 @@
 //! Parsing is typed and streaming, so memory grows with the frames and not with other content of the file.
 #![deny(clippy::indexing_slicing, clippy::unwrap_used, clippy::expect_used)]
 
-use std::f64::consts::PI;
+mod camera;
+mod values;
+
 use std::fmt;
 use std::io::Read;
 use std::path::Path;
@@ -19,12 +21,12 @@ use gausset_core::{Pose, se3};
 use serde::Deserialize;
 use serde::de::{Deserializer, Error as _, SeqAccess, Visitor};
 
-use super::camera_model::{CameraModel, SourceCamera};
 use super::colmap::open_regular;
 use super::error::{DatasetError, DatasetProblem};
 use super::limits::{MAX_IMAGES, MAX_JSON_BYTES, MAX_JSON_DEPTH, MAX_NAME_BYTES};
 use super::warning::SkipReason;
 use crate::text::excerpt;
+use values::{CalibrationMatrix, Flag, Matrix, Real};
 
 /// Largest deviation of the last row of a pose matrix from 0 0 0 1.
 const LAST_ROW_TOLERANCE: f64 = 1e-6;
@@ -73,12 +75,20 @@ pub struct Intrinsics {
     pub h: Option<f64>,
     pub camera_angle_x: Option<f64>,
     pub camera_angle_y: Option<f64>,
+    /// `x_fov`, or `fov`: degrees.
+    pub x_fov: Option<f64>,
+    /// Degrees.
+    pub y_fov: Option<f64>,
     /// k1 to k6.
     pub k: [Option<f64>; 6],
     pub p1: Option<f64>,
     pub p2: Option<f64>,
     pub camera_model: Option<String>,
     pub is_fisheye: Option<bool>,
+    /// ftheta_p0 to ftheta_p4 of instant-ngp: the angle as a polynomial of the distance from the centre in px.
+    pub f_theta: [Option<f64>; 5],
+    /// `latlong` or `equirectangular` of instant-ngp.
+    pub is_spherical: Option<bool>,
 }
 
 /// A struct that is deserialised from an object with intrinsics among its keys (`serde(flatten)` would lose positions
@@ -87,43 +97,67 @@ macro_rules! with_intrinsics {
     ($name:ident { $($field:ident: $kind:ty,)* }) => {
         #[derive(Deserialize)]
         struct $name {
-            fl_x: Option<f64>,
-            fl_y: Option<f64>,
-            cx: Option<f64>,
-            cy: Option<f64>,
-            w: Option<f64>,
-            h: Option<f64>,
-            camera_angle_x: Option<f64>,
-            camera_angle_y: Option<f64>,
-            k1: Option<f64>,
-            k2: Option<f64>,
-            k3: Option<f64>,
-            k4: Option<f64>,
-            k5: Option<f64>,
-            k6: Option<f64>,
-            p1: Option<f64>,
-            p2: Option<f64>,
+            fl_x: Option<Real>,
+            fl_y: Option<Real>,
+            cx: Option<Real>,
+            cy: Option<Real>,
+            w: Option<Real>,
+            h: Option<Real>,
+            camera_angle_x: Option<Real>,
+            camera_angle_y: Option<Real>,
+            fov: Option<Real>,
+            x_fov: Option<Real>,
+            y_fov: Option<Real>,
+            k1: Option<Real>,
+            k2: Option<Real>,
+            k3: Option<Real>,
+            k4: Option<Real>,
+            k5: Option<Real>,
+            k6: Option<Real>,
+            p1: Option<Real>,
+            p2: Option<Real>,
             camera_model: Option<String>,
-            is_fisheye: Option<BoolOrNumber>,
+            is_fisheye: Option<Flag>,
+            ftheta_p0: Option<Real>,
+            ftheta_p1: Option<Real>,
+            ftheta_p2: Option<Real>,
+            ftheta_p3: Option<Real>,
+            ftheta_p4: Option<Real>,
+            latlong: Option<Flag>,
+            equirectangular: Option<Flag>,
+            #[serde(rename = "K")]
+            calibration: Option<CalibrationMatrix>,
+            intrinsic_matrix: Option<CalibrationMatrix>,
             $($field: $kind,)*
         }
 
         impl $name {
             fn intrinsics(&mut self) -> Intrinsics {
+                let real = |value: &Option<Real>| value.map(|v| v.0);
+                let matrix = self.calibration.as_ref().or(self.intrinsic_matrix.as_ref());
+                let of_matrix = |value: fn(&CalibrationMatrix) -> f64| matrix.map(value);
+                let spherical = [&self.latlong, &self.equirectangular];
                 Intrinsics {
-                    fl_x: self.fl_x,
-                    fl_y: self.fl_y,
-                    cx: self.cx,
-                    cy: self.cy,
-                    w: self.w,
-                    h: self.h,
-                    camera_angle_x: self.camera_angle_x,
-                    camera_angle_y: self.camera_angle_y,
-                    k: [self.k1, self.k2, self.k3, self.k4, self.k5, self.k6],
-                    p1: self.p1,
-                    p2: self.p2,
+                    fl_x: real(&self.fl_x).or(of_matrix(|m| m.focal[0])),
+                    fl_y: real(&self.fl_y).or(of_matrix(|m| m.focal[1])),
+                    cx: real(&self.cx).or(of_matrix(|m| m.centre[0])),
+                    cy: real(&self.cy).or(of_matrix(|m| m.centre[1])),
+                    w: real(&self.w),
+                    h: real(&self.h),
+                    camera_angle_x: real(&self.camera_angle_x),
+                    camera_angle_y: real(&self.camera_angle_y),
+                    x_fov: real(&self.x_fov).or(real(&self.fov)),
+                    y_fov: real(&self.y_fov),
+                    k: [&self.k1, &self.k2, &self.k3, &self.k4, &self.k5, &self.k6].map(real),
+                    p1: real(&self.p1),
+                    p2: real(&self.p2),
                     camera_model: self.camera_model.take(),
                     is_fisheye: self.is_fisheye.as_ref().map(|t| t.0),
+                    f_theta: [
+                        &self.ftheta_p0, &self.ftheta_p1, &self.ftheta_p2, &self.ftheta_p3, &self.ftheta_p4,
+                    ]
+                    .map(real),
+                    is_spherical: spherical.into_iter().flatten().map(|t| t.0).reduce(|a, b| a || b),
                 }
             }
         }
@@ -133,7 +167,7 @@ macro_rules! with_intrinsics {
 with_intrinsics!(RawFile {
     frames: Frames,
     applied_transform: Option<Matrix>,
-    applied_scale: Option<f64>,
+    applied_scale: Option<Real>,
     ply_file_path: Option<String>,
     train_filenames: Option<Names>,
     val_filenames: Option<Names>,
@@ -146,59 +180,6 @@ with_intrinsics!(RawFrame {
     transform_matrix: Matrix,
     mask_path: Option<String>,
 });
-
-/// A boolean, or a number as some Python scripts write it.
-struct BoolOrNumber(bool);
-
-impl<'de> Deserialize<'de> for BoolOrNumber {
-    fn deserialize<D: Deserializer<'de>>(deserializer: D) -> Result<Self, D::Error> {
-        struct Flag;
-        impl Visitor<'_> for Flag {
-            type Value = BoolOrNumber;
-            fn expecting(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
-                f.write_str("true or false")
-            }
-            fn visit_bool<E>(self, v: bool) -> Result<BoolOrNumber, E> {
-                Ok(BoolOrNumber(v))
-            }
-            fn visit_u64<E>(self, v: u64) -> Result<BoolOrNumber, E> {
-                Ok(BoolOrNumber(v != 0))
-            }
-        }
-        deserializer.deserialize_any(Flag)
-    }
-}
-
-/// Three or four rows of four numbers; the last row defaults to 0 0 0 1.
-struct Matrix([[f64; 4]; 4]);
-
-impl<'de> Deserialize<'de> for Matrix {
-    fn deserialize<D: Deserializer<'de>>(deserializer: D) -> Result<Self, D::Error> {
-        struct Rows;
-        impl<'de> Visitor<'de> for Rows {
-            type Value = Matrix;
-            fn expecting(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
-                f.write_str("3 or 4 rows of 4 numbers")
-            }
-            fn visit_seq<A: SeqAccess<'de>>(self, mut rows: A) -> Result<Matrix, A::Error> {
-                let mut matrix = [[0.0, 0.0, 0.0, 1.0]; 4];
-                let mut count = 0;
-                while let Some(row) = rows.next_element::<[f64; 4]>()? {
-                    match matrix.get_mut(count) {
-                        Some(slot) => *slot = row,
-                        None => return Err(A::Error::invalid_length(count + 1, &self)),
-                    }
-                    count += 1;
-                }
-                if count < 3 {
-                    return Err(A::Error::invalid_length(count, &self));
-                }
-                Ok(Matrix(matrix))
-            }
-        }
-        deserializer.deserialize_seq(Rows)
-    }
-}
 
 /// Deserialises a list with a limit on its length.
 fn bounded_list<'de, A: SeqAccess<'de>, T: Deserialize<'de>, U>(
@@ -260,7 +241,7 @@ impl RawFrame {
         let intrinsics = Some(self.intrinsics()).filter(|i| *i != Intrinsics::default()).map(Box::new);
         Ok(Frame {
             file_path: self.file_path,
-            mask_path: self.mask_path,
+            mask_path: self.mask_path.filter(|name| !name.trim().is_empty()),
             matrix: self.transform_matrix.0,
             intrinsics,
         })
@@ -293,9 +274,13 @@ pub fn parse(bytes: &[u8]) -> Result<Transforms, (String, DatasetProblem)> {
     if bytes.len() as u64 > MAX_JSON_BYTES {
         return Err(top(DatasetProblem::FileSize { found: bytes.len() as u64, limit: MAX_JSON_BYTES }));
     }
-    let bytes = bytes.strip_prefix(b"\xEF\xBB\xBF").unwrap_or(bytes);
-    check_depth(bytes)?;
-    let mut json = serde_json::Deserializer::from_slice(bytes);
+    let bytes = values::as_utf8(bytes).ok_or_else(|| top(DatasetProblem::NotText))?;
+    if bytes.iter().find(|byte| !byte.is_ascii_whitespace()) == Some(&b'[') {
+        return Err(top(DatasetProblem::JsonList));
+    }
+    check_depth(&bytes)?;
+    let bytes = values::with_quoted_non_finite(&bytes);
+    let mut json = serde_json::Deserializer::from_slice(&bytes);
     let mut raw: RawFile = serde_path_to_error::deserialize(&mut json).map_err(|e| {
         let path = e.path().to_string();
         // `?` means a key that was not read yet.
@@ -312,8 +297,8 @@ pub fn parse(bytes: &[u8]) -> Result<Transforms, (String, DatasetProblem)> {
         intrinsics,
         frames: raw.frames.0,
         applied_transform: raw.applied_transform.map(|m| [m.0[0], m.0[1], m.0[2]]),
-        applied_scale: raw.applied_scale,
-        ply_file_path: raw.ply_file_path,
+        applied_scale: raw.applied_scale.map(|v| v.0),
+        ply_file_path: raw.ply_file_path.filter(|name| !name.trim().is_empty()),
         split_lists: [raw.train_filenames, raw.val_filenames, raw.test_filenames].map(|l| l.map(|n| n.0)),
         has_aabb_scale: raw.aabb_scale.is_some(),
     })
@@ -354,123 +339,12 @@ fn check_depth(bytes: &[u8]) -> Result<(), (String, DatasetProblem)> {
     Ok(())
 }
 
-impl Intrinsics {
-    /// These values, with missing ones taken from `general`.
-    #[must_use]
-    pub fn with_defaults(&self, general: &Self) -> Self {
-        // A focal length given here as an angle takes precedence over one in pixels there.
-        let own_focal = self.fl_x.is_some() || self.camera_angle_x.is_some();
-        let from = |own: Option<f64>, other: Option<f64>| own.or(other);
-        let focal = |own: Option<f64>, other: Option<f64>| own.or(other.filter(|_| !own_focal));
-        let mut k = self.k;
-        k.iter_mut().zip(general.k).for_each(|(own, other)| *own = from(*own, other));
-        Self {
-            fl_x: focal(self.fl_x, general.fl_x),
-            fl_y: focal(self.fl_y, general.fl_y),
-            camera_angle_x: focal(self.camera_angle_x, general.camera_angle_x),
-            camera_angle_y: focal(self.camera_angle_y, general.camera_angle_y),
-            cx: from(self.cx, general.cx),
-            cy: from(self.cy, general.cy),
-            w: from(self.w, general.w),
-            h: from(self.h, general.h),
-            k,
-            p1: from(self.p1, general.p1),
-            p2: from(self.p2, general.p2),
-            camera_model: self.camera_model.clone().or_else(|| general.camera_model.clone()),
-            is_fisheye: self.is_fisheye.or(general.is_fisheye),
-        }
-    }
-
-    /// Whether the focal length is given only as an angle, without the keys that programs other than Blender's script
-    /// write.
-    #[must_use]
-    pub fn is_blender_style(&self) -> bool {
-        let Self { camera_angle_x, fl_x, cx, w, k, camera_model, .. } = self;
-        camera_angle_x.is_some()
-            && fl_x.is_none()
-            && cx.is_none()
-            && w.is_none()
-            && camera_model.is_none()
-            && k.iter().all(Option::is_none)
-    }
-
-    /// The camera of an image; `stored` is its size if the file has none.
-    ///
-    /// Defaults: `fl_y` = `fl_x`, principal point = centre, distortion = 0. Without distortion the camera is a PINHOLE;
-    /// a `k3` makes a perspective camera FULL_OPENCV, the smallest model that has it.
-    ///
-    /// # Errors
-    /// There is no focal length, the `camera_model` is unknown or unsupported, or values are invalid.
-    pub fn camera(&self, id: u32, stored: [u32; 2]) -> Result<SourceCamera, DatasetProblem> {
-        let side = |name, value: Option<f64>, stored: u32| match value {
-            None => Ok(u64::from(stored)),
-            Some(v) if v.fract() == 0.0 && (1.0..1e9).contains(&v) => Ok(v as u64),
-            Some(found) => Err(DatasetProblem::Value { name, found, expected: "a whole number of px" }),
-        };
-        let (width, height) = (side("w", self.w, stored[0])?, side("h", self.h, stored[1])?);
-        let (w, h) = (width as f64, height as f64);
-        let model = match (self.camera_model.as_deref(), self.is_fisheye) {
-            (Some(name), _) => name,
-            (None, Some(true)) => "OPENCV_FISHEYE",
-            (None, _) => "OPENCV",
-        };
-        let make = |model, params| Ok(SourceCamera::new(id, model, width, height, params)?);
-        if model == "EQUIRECTANGULAR" {
-            return make(CameraModel::Equirectangular, vec![w, h]);
-        }
-        let from_angle = |name, angle: f64, size: f64| {
-            if angle > 0.0 && angle < PI {
-                Ok(0.5 * size / libm::tan(0.5 * angle))
-            } else {
-                Err(DatasetProblem::Value { name, found: angle, expected: "an angle in 0..π radians" })
-            }
-        };
-        let fx = match (self.fl_x, self.camera_angle_x) {
-            (Some(f), _) => f,
-            (None, Some(angle)) => from_angle("camera_angle_x", angle, w)?,
-            (None, None) => {
-                return Err(DatasetProblem::MissingValue("the focal length (fl_x or camera_angle_x)"));
-            }
-        };
-        let fy = match (self.fl_y, self.fl_x, self.camera_angle_y) {
-            (Some(f), _, _) => f,
-            (None, None, Some(angle)) => from_angle("camera_angle_y", angle, h)?,
-            _ => fx,
-        };
-        let start = [fx, fy, self.cx.unwrap_or(0.5 * w), self.cy.unwrap_or(0.5 * h)];
-        let with = |rest: &[f64]| [&start, rest].concat();
-        let k = self.k.map(|k| k.unwrap_or(0.0));
-        let (p1, p2) = (self.p1.unwrap_or(0.0), self.p2.unwrap_or(0.0));
-        match model {
-            "OPENCV_FISHEYE" | "FISHEYE" | "SIMPLE_RADIAL_FISHEYE" | "RADIAL_FISHEYE" => {
-                make(CameraModel::OpenCvFisheye, with(&k[..4]))
-            }
-            "FULL_OPENCV" => {
-                make(CameraModel::FullOpenCv, with(&[k[0], k[1], p1, p2, k[2], k[3], k[4], k[5]]))
-            }
-            "OPENCV" | "PINHOLE" | "SIMPLE_PINHOLE" | "SIMPLE_RADIAL" | "RADIAL" | "PERSPECTIVE" => {
-                if k[3] != 0.0 {
-                    let expected = "0 for a perspective camera; undistort the pictures first";
-                    return Err(DatasetProblem::Value { name: "k4", found: k[3], expected });
-                }
-                if k[2] != 0.0 {
-                    make(CameraModel::FullOpenCv, with(&[k[0], k[1], p1, p2, k[2], 0.0, 0.0, 0.0]))
-                } else if [k[0], k[1], p1, p2] != [0.0; 4] {
-                    make(CameraModel::OpenCv, with(&[k[0], k[1], p1, p2]))
-                } else {
-                    make(CameraModel::Pinhole, with(&[]))
-                }
-            }
-            other => Err(DatasetProblem::UnknownModelName { name: excerpt(other) }),
-        }
-    }
-}
-
 impl Frame {
     /// The pose of the camera.
     ///
     /// # Errors
-    /// Values are not finite, the last row is not 0 0 0 1, or the matrix is mirrored, scaled or sheared.
+    /// Values are not finite, the last row is not 0 0 0 1, or the matrix is mirrored, sheared or scaled differently along
+    /// its axes.
     pub fn pose(&self) -> Result<Pose, SkipReason> {
         let [a, b, c, last] = self.matrix;
         let expected = [0.0, 0.0, 0.0, 1.0];
@@ -482,8 +356,24 @@ impl Frame {
         let rotation = [[a[0], b[0], c[0]], [-a[1], -b[1], -c[1]], [-a[2], -b[2], -c[2]]];
         let centre = [a[3], b[3], c[3]];
         // The rotation may be orthonormalised slightly; the centre stays as written.
-        let rotation = Pose::from_matrix(rotation, centre)?.rotation;
+        let rotation = match Pose::from_matrix(rotation, centre) {
+            Ok(pose) => pose.rotation,
+            Err(error) => {
+                // Blender's cameras may have a scale, which is none of the pose.
+                let scale = self.scale();
+                let unscaled = rotation.map(|row| row.map(|v| v / scale));
+                Pose::from_matrix(unscaled, centre).map_err(|_| error)?.rotation
+            }
+        };
         let back = se3::mul_vec(&rotation, centre);
         Ok(Pose { rotation, translation: [-back[0], -back[1], -back[2]] })
+    }
+
+    /// Factor by which the matrix scales volumes, per axis: 1 for a rigid one, NaN if it is mirrored or not finite.
+    #[must_use]
+    pub fn scale(&self) -> f64 {
+        let [[a, b, c, _], [d, e, f, _], [g, h, i, _], _] = self.matrix;
+        let determinant = se3::determinant(&[[a, b, c], [d, e, f], [g, h, i]]);
+        if determinant > 0.0 && determinant.is_finite() { libm::cbrt(determinant) } else { f64::NAN }
     }
 }

@@ -8,6 +8,7 @@ use gausset_core::camera::CameraError;
 use gausset_core::pose::PoseError;
 
 use super::camera_model::CameraModel;
+use super::error::DatasetProblem;
 use super::limits::MAX_DISTANCE;
 use crate::image::ImageProblem;
 use crate::text::short_numbers;
@@ -31,6 +32,12 @@ pub enum SkipReason {
     /// The image is listed, but the file does not exist.
     #[error("picture: no such file")]
     Missing,
+    /// The listed file does not exist, and two files may be meant.
+    #[error("picture: no such file, and two are like it ({} and {}); name one of them", candidates[0], candidates[1])]
+    Ambiguous {
+        /// Names relative to the image folder.
+        candidates: [String; 2],
+    },
     /// The name points outside the image folder.
     #[error(
         "name: leads out of the folder it is relative to (expected a file below it); ⟨allow-outside⟩ accepts it"
@@ -70,6 +77,9 @@ pub enum SkipReason {
     /// The intrinsics are invalid at the image size.
     #[error("camera: {}", short_numbers(&.0.to_string()))]
     Camera(#[from] CameraError),
+    /// The intrinsics of the frame are not usable.
+    #[error("camera: {0}")]
+    Intrinsics(Box<DatasetProblem>),
     /// Training does not support the camera model.
     #[error("camera: {} cannot be trained on in this shape (expected a panorama twice as wide as high)", .0.name())]
     Untrainable(CameraModel),
@@ -108,6 +118,11 @@ impl SkipReason {
         words.unwrap_or(&reason).to_owned()
     }
 
+    /// Whether no file was found.
+    pub(super) fn is_missing(&self) -> bool {
+        matches!(self, Self::Missing | Self::Ambiguous { .. } | Self::Outside)
+    }
+
     /// Whether the image exists but cannot be read. At most a tenth of such images is accepted.
     #[must_use]
     pub fn is_unreadable(&self) -> bool {
@@ -120,8 +135,7 @@ impl SkipReason {
 pub enum Warning {
     /// Listed files do not exist.
     #[error(
-        "{}: missing {count} of {listed} listed pictures: {}{}",
-        folder.display(), quoted_names(*count, names), case_hint(hint.as_ref())
+        "{}: missing {count} of {listed} listed pictures: {}", folder.display(), quoted_names(*count, names)
     )]
     MissingFiles {
         /// The folder that lacks the files.
@@ -132,8 +146,108 @@ pub enum Warning {
         listed: usize,
         /// The first missing names.
         names: Vec<String>,
-        /// A file whose name differs from the first missing one only in case.
-        hint: Option<String>,
+    },
+    /// Names lead to no file, but to similar ones.
+    #[error(
+        "{}: {what}: {} to a similar one (the first: {name} is {used})", path.display(),
+        if *count == 1 { "1 name leads to no file but".to_owned() } else { format!("{count} names lead to no file but") }
+    )]
+    SimilarNames {
+        /// The folder that was searched, or the file with the names.
+        path: PathBuf,
+        /// What they are names of.
+        what: &'static str,
+        /// Number of names.
+        count: usize,
+        /// The first name.
+        name: String,
+        /// The name that is used for it.
+        used: String,
+    },
+    /// A model is not usable, and another one is used.
+    #[error("{reason}; another model is used")]
+    BrokenModel {
+        /// Message of the reader.
+        reason: String,
+    },
+    /// The dataset is in a sub-folder.
+    #[error("{}: no dataset in the folder itself; using {}", root.display(), used.display())]
+    FoundDeeper {
+        /// The folder that was given.
+        root: PathBuf,
+        /// The model or folder that is used.
+        used: PathBuf,
+    },
+    /// The points are those of a file that the source does not name.
+    #[error("{}: taken for the points, because {} has none", path.display(), source_file.display())]
+    PointsFound {
+        /// The file with the points.
+        path: PathBuf,
+        /// The model or JSON file.
+        source_file: PathBuf,
+    },
+    /// Poses have a scale besides rotation and translation.
+    #[error(
+        "{}: the matrices of {} have a scale, which is not used (the first: {name}, {})",
+        path.display(), counted(*count, "frame"), short_numbers(&((1e6 * scale).round() / 1e6).to_string())
+    )]
+    ScaledPoses {
+        /// The JSON file.
+        path: PathBuf,
+        /// Number of frames.
+        count: usize,
+        /// Name of the first picture.
+        name: String,
+        /// Its scale.
+        scale: f64,
+    },
+    /// A calibration cannot be that of the pictures.
+    #[error(
+        "{}: camera {camera}: {doubt}{}; check the calibration", path.display(),
+        if *count > 1 { format!(" (and {})", counted(count - 1, "more camera")) } else { String::new() }
+    )]
+    DoubtfulCamera {
+        /// The file with the cameras.
+        path: PathBuf,
+        /// Number of doubtful cameras.
+        count: usize,
+        /// Id of the first one.
+        camera: u32,
+        /// What is wrong with it.
+        doubt: String,
+    },
+    /// There are masks, but not for all images.
+    #[error("{}: masks: {}", folder.display(), if *with == 0 {
+        format!("none of {} fits a picture by its name (expected, for example, {}.png for {name})", counted(*files, "file"), name_stem(name))
+    } else {
+        format!("{} of {} have no mask and are used whole (the first: {name})", pictures - with, counted(*pictures, "picture"))
+    })]
+    MasksMissing {
+        /// The folder of the masks.
+        folder: PathBuf,
+        /// Number of pictures in it.
+        files: usize,
+        /// Number of images with a mask.
+        with: usize,
+        /// Number of images.
+        pictures: usize,
+        /// The first image without a mask.
+        name: String,
+    },
+    /// Masks keep almost nothing.
+    #[error(
+        "{}: {few} of {looked_at} masks that were looked at keep less than 5 % of the picture (this one {:.1} %); if they are \
+         inverted, ⟨invert-masks⟩ turns them over", path.display(), 100.0 * kept
+    )]
+    InvertedMasks {
+        /// The first such mask.
+        path: PathBuf,
+        /// Number of such masks.
+        few: usize,
+        /// Number of masks that were looked at.
+        looked_at: usize,
+        /// Fraction of the pixels that the first one keeps.
+        kept: f64,
     },
     /// Images are listed more than once.
     #[error(
@@ -317,6 +431,7 @@ fn quoted_names(count: usize, names: &[String]) -> String {
     line
 }
 
-fn case_hint(hint: Option<&String>) -> String {
-    hint.map_or_else(String::new, |name| format!(" ({name} is there: names differ in case only)"))
+/// A name without its extension.
+fn name_stem(name: &str) -> &str {
+    name.rsplit_once('.').map_or(name, |(stem, _)| stem)
 }

@@ -23,7 +23,7 @@ pub fn decode_file(path: &Path) -> Result<DecodedImage, ImageError> {
     read(path).and_then(|bytes| decode(&bytes)).map_err(|problem| ImageError::new(path, problem))
 }
 
-/// Reads and decodes a mask file from its colour channels; alpha is ignored.
+/// Reads and decodes a mask file from its colour channels; of a white image, from its alpha.
 ///
 /// # Errors
 /// As [`decode_file`].
@@ -180,7 +180,8 @@ fn split_in_place(mut rgba: Vec<u8>) -> (Vec<u8>, Option<Vec<u8>>) {
 }
 
 /// Converts an image to a mask with one byte per pixel. The largest colour channel decides: 255 from 128 on, else 0. If
-/// all values are below 128, for example in a mask of 0 and 1, every value above 0 becomes 255.
+/// all values are below 128, for example in a mask of 0 and 1, every value above 0 becomes 255. An image that is white
+/// everywhere is a mask by its alpha.
 fn to_mask(image: DynamicImage) -> Mask {
     fn keep<T: Copy>(pixels: &[T], channels: usize, byte: impl Fn(T) -> u8) -> Vec<u8> {
         let colours = if channels < 3 { 1 } else { 3 };
@@ -188,7 +189,9 @@ fn to_mask(image: DynamicImage) -> Mask {
         pixels.chunks_exact(channels).map(brightest).collect()
     }
     let (width, height) = (image.width(), image.height());
+    let alpha = alpha_of_white(&image);
     let mut keep = match image {
+        _ if alpha.is_some() => alpha.unwrap_or_default(),
         DynamicImage::ImageLuma8(b) => b.into_raw(),
         DynamicImage::ImageLumaA8(b) => keep(&b, 2, |v| v),
         DynamicImage::ImageRgb8(b) => keep(&b, 3, |v| v),
@@ -201,6 +204,28 @@ fn to_mask(image: DynamicImage) -> Mask {
     let least = if keep.iter().all(|v| *v < 128) { 1 } else { 128 };
     keep.iter_mut().for_each(|v| *v = if *v < least { 0 } else { 255 });
     Mask { width, height, values: keep }
+}
+
+/// The alpha of an image that is white everywhere and not opaque everywhere.
+fn alpha_of_white(image: &DynamicImage) -> Option<Vec<u8>> {
+    fn alpha<T: Copy + PartialEq>(
+        pixels: &[T],
+        channels: usize,
+        white: T,
+        byte: impl Fn(T) -> u8,
+    ) -> Option<Vec<u8>> {
+        let is_white =
+            pixels.chunks_exact(channels).all(|pixel| pixel[..channels - 1].iter().all(|v| *v == white));
+        let alpha = || pixels.iter().skip(channels - 1).step_by(channels);
+        (is_white && alpha().any(|v| *v != white)).then(|| alpha().map(|&v| byte(v)).collect())
+    }
+    match image {
+        DynamicImage::ImageLumaA8(b) => alpha(b, 2, 255, |v| v),
+        DynamicImage::ImageRgba8(b) => alpha(b, 4, 255, |v| v),
+        DynamicImage::ImageLumaA16(b) => alpha(b, 2, 65535, to_8_bit),
+        DynamicImage::ImageRgba16(b) => alpha(b, 4, 65535, to_8_bit),
+        _ => None,
+    }
 }
 
 #[cfg(test)]

@@ -59,8 +59,10 @@ pub struct DataConfig {
     pub path: PathBuf,
     /// Image folder; `None` = the one that the dataset names.
     pub images: Option<PathBuf>,
-    /// Mask folder; `None` = `masks`.
+    /// Mask folder; `None` = `masks`, `mask` or `segmentation`.
     pub masks: Option<PathBuf>,
+    /// Masks are black where pixels are kept.
+    pub invert_masks: bool,
     /// Folder of the COLMAP model.
     pub sparse: Option<PathBuf>,
     /// Splats or points to start from.
@@ -232,6 +234,7 @@ impl TrainConfig {
         OpenOptions {
             images: self.data.images.clone(),
             masks: self.data.masks.clone(),
+            invert_masks: self.data.invert_masks,
             sparse: self.data.sparse.clone(),
             max_resolution: self.data.max_resolution,
             test_every: self.data.test_every as usize,

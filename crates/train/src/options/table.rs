@@ -35,8 +35,10 @@ options! {
         .range(ValueRange::new("the folder of a dataset", |_| true)).field(|c| &mut c.data.path).may_change_on_resume();
     /// Folder of the images, if it differs from the one named by the dataset.
     images: PathBuf = listed(Data, "DIR").optional_field(|c| &mut c.data.images);
-    /// Folder of the masks (black = ignore), if it is not `masks`.
+    /// Folder of the masks (black = ignore), if it is not `masks`, `mask` or `segmentation`.
     masks: PathBuf = listed(Data, "DIR").optional_field(|c| &mut c.data.masks);
+    /// Invert the masks: white = ignore.
+    invert_masks: bool = listed(Data, "BOOL").default(false).field(|c| &mut c.data.invert_masks);
     /// Folder of the COLMAP model, if it is not `sparse/0` or `sparse`.
     sparse: PathBuf = listed(Data, "DIR").optional_field(|c| &mut c.data.sparse).needs(&[Requirement::Folder]);
     /// PLY file of splats or points used for initialisation instead of the dataset's points.

@@ -109,7 +109,7 @@ pub enum PointItem {
 pub enum ModelFormat {
     /// `cameras.bin`, `images.bin`, `points3D.bin`.
     Binary,
-    /// `cameras.txt`, `images.txt`, `points3D.txt`.
+    /// `cameras.txt`, `images.txt`, `points3D.txt`, in any case.
     Text,
 }
 
@@ -143,7 +143,7 @@ impl ModelFolder {
         for format in [ModelFormat::Binary, ModelFormat::Text] {
             let [cameras, images, _] = format.file_names();
             // Pipes and folders with these names fail when they are opened.
-            match (path.join(cameras).exists(), path.join(images).exists()) {
+            match (file_in(path, cameras).exists(), file_in(path, images).exists()) {
                 (true, true) => return Ok(Some(Self { path: path.to_owned(), format })),
                 (true, false) => half = half.or(Some((images, cameras))),
                 (false, true) => half = half.or(Some((cameras, images))),
@@ -161,19 +161,19 @@ impl ModelFolder {
     /// Path of the camera file.
     #[must_use]
     pub fn cameras_path(&self) -> PathBuf {
-        self.path.join(self.format.file_names()[0])
+        file_in(&self.path, self.format.file_names()[0])
     }
 
     /// Path of the image file.
     #[must_use]
     pub fn images_path(&self) -> PathBuf {
-        self.path.join(self.format.file_names()[1])
+        file_in(&self.path, self.format.file_names()[1])
     }
 
     /// Path of the point file, which may be absent.
     #[must_use]
     pub fn points_path(&self) -> PathBuf {
-        self.path.join(self.format.file_names()[2])
+        file_in(&self.path, self.format.file_names()[2])
     }
 
     /// Reads the cameras.
@@ -243,7 +243,7 @@ impl ModelFolder {
             ModelFormat::Binary => "frames.bin",
             ModelFormat::Text => "frames.txt",
         };
-        let path = self.path.join(name);
+        let path = file_in(&self.path, name);
         if !path.exists() {
             return Ok(BTreeMap::new());
         }
@@ -280,6 +280,18 @@ impl ColmapModel {
         let [x, y, z] = contents;
         [(a, x), (b, y), (c, z)]
     }
+}
+
+/// Path of a file of a model in any case: RealityCapture writes `Cameras.txt`. The path of the usual name if there is none.
+fn file_in(folder: &Path, name: &str) -> PathBuf {
+    let usual = folder.join(name);
+    if usual.exists() {
+        return usual;
+    }
+    let names = std::fs::read_dir(folder).into_iter().flatten();
+    let names = names.filter_map(|entry| entry.ok()?.file_name().into_string().ok());
+    let found = names.filter(|found| found.eq_ignore_ascii_case(name)).min();
+    found.map_or(usual, |found| folder.join(found))
 }
 
 /// Opens a regular file for streaming.

@@ -6,8 +6,8 @@
 //!               X Y POINT3D_ID ...                                 (-1 = no point)
 //! points3D.txt: POINT3D_ID X Y Z R G B ERROR (IMAGE_ID POINT2D_IDX)...
 //! ```
-//! Accepts what other programs write: CRLF, a byte order mark, tabs, names with spaces, and a missing second line of
-//! the last image. Numbers are written with as many digits as an exact round trip needs.
+//! Accepts what other programs write: CRLF, a byte order mark, tabs, names with spaces, colours with a decimal point,
+//! `-nan(ind)`, and a missing second line of the last image. Numbers are written with as many digits as an exact round trip needs.
 #![deny(clippy::indexing_slicing, clippy::unwrap_used, clippy::expect_used)]
 
 use std::fmt::Write as _;
@@ -107,7 +107,26 @@ fn parse_number<T: FromStr>(
 }
 
 fn parse_real(field: &'static str, text: &str) -> Result<f64, DatasetProblem> {
-    parse_number(field, text, "a number with a decimal point")
+    match text.parse() {
+        Ok(value) => Ok(value),
+        Err(_) if is_not_finite(text) => Ok(f64::NAN),
+        Err(_) => parse_number(field, text, "a number with a decimal point"),
+    }
+}
+
+/// Whether the text is how Microsoft's libraries write what is not finite: `-nan(ind)`, `1.#QNAN`, `-1.#INF`.
+fn is_not_finite(text: &str) -> bool {
+    let text = text.trim_start_matches(['-', '+']);
+    ["nan", "inf", "1.#"].iter().any(|start| text.get(..3).is_some_and(|t| t.eq_ignore_ascii_case(start)))
+}
+
+/// A colour channel; scripts write it as `164.0`.
+fn parse_channel(field: &'static str, text: &str) -> Result<u8, DatasetProblem> {
+    let channel = match text.parse::<f64>() {
+        Ok(value) if (-0.5..255.5).contains(&value) => Some(value.round() as u8),
+        _ => None,
+    };
+    channel.ok_or_else(|| DatasetProblem::Number { field, found: excerpt(text), expected: "0..255" })
 }
 
 pub(super) fn parse_integer<T: FromStr>(field: &'static str, text: &str) -> Result<T, DatasetProblem> {
@@ -300,11 +319,10 @@ fn parse_point(line: &str, observations: Observations) -> Result<ColmapPoint, Da
             track.push(element);
         }
     }
-    let channel = |field, text| parse_number(field, text, "0..255");
     Ok(ColmapPoint {
         id: parse_integer("POINT3D_ID", id)?,
         position: reals(["X", "Y", "Z"], &[x, y, z])?,
-        colour: [channel("R", r)?, channel("G", g)?, channel("B", b)?],
+        colour: [parse_channel("R", r)?, parse_channel("G", g)?, parse_channel("B", b)?],
         error: parse_real("ERROR", error)?,
         track_length,
         track,
