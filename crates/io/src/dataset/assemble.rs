@@ -11,6 +11,7 @@ use gausset_core::Pose;
 
 use super::camera_model::{CameraModel, SourceCamera};
 use super::error::DatasetError;
+use super::exports::SharedLens;
 use super::fingerprint::{self, Fingerprint, Sample};
 use super::lens::Lens;
 use super::limits::MAX_DISTANCE;
@@ -49,6 +50,8 @@ pub(super) struct ListedImage {
 pub(super) enum CameraSource {
     /// Index into the cameras of the COLMAP model.
     Known(usize),
+    /// The lens that another program exported.
+    Export(SharedLens),
     /// Intrinsics that may need the size of the image, their file, and the index of their frame unless they are
     /// top-level.
     Intrinsics { values: Box<Intrinsics>, file: PathBuf, frame: Option<usize> },
@@ -225,6 +228,9 @@ impl DatasetBuilder {
     fn is_panorama(&self, camera: &CameraSource) -> bool {
         match camera {
             CameraSource::Known(index) => self.cameras[*index].model == CameraModel::Equirectangular,
+            CameraSource::Export(lens) => {
+                lens.as_ref().as_ref().is_ok_and(|lens| lens.model == CameraModel::Equirectangular)
+            }
             CameraSource::Intrinsics { values, .. } => {
                 values.camera_model.as_deref() == Some(CameraModel::Equirectangular.name())
             }
@@ -296,14 +302,16 @@ impl DatasetBuilder {
         let stored = [header.width, header.height];
         let source_camera = match listed.camera {
             CameraSource::Known(index) => index,
+            CameraSource::Export(lens) => {
+                let lens = lens.as_ref().as_ref().map_err(Clone::clone);
+                let camera = lens.and_then(|lens| lens.camera(self.cameras.len() as u32, stored));
+                self.shared_camera(camera.map_err(|e| SkipReason::Export(format!("camera: {e}")))?, seen)
+            }
             CameraSource::Intrinsics { values, file, frame } => {
                 let camera = values
                     .camera(self.cameras.len() as u32, stored)
                     .map_err(|problem| DatasetError::malformed(&file, json_position(frame), problem))?;
-                *seen.cameras.entry(camera_key(&camera)).or_insert_with(|| {
-                    self.cameras.push(camera);
-                    self.cameras.len() - 1
-                })
+                self.shared_camera(camera, seen)
             }
         };
         let source = &self.cameras[source_camera];
@@ -363,6 +371,14 @@ impl DatasetBuilder {
             ..entry.clone()
         };
         Ok(Face::ALL.map(face).into())
+    }
+
+    /// Index of a camera, which images with equal values share.
+    fn shared_camera(&mut self, camera: SourceCamera, seen: &mut SharedState) -> usize {
+        *seen.cameras.entry(camera_key(&camera)).or_insert_with(|| {
+            self.cameras.push(camera);
+            self.cameras.len() - 1
+        })
     }
 
     /// The mask file of an image and its header, which must be readable.
@@ -458,7 +474,7 @@ impl From<DatasetError> for EntryError {
 /// Shared by all images of the dataset.
 #[derive(Default)]
 struct SharedState {
-    /// Cameras built from JSON intrinsics, with their index.
+    /// Cameras built while images are listed, with their index.
     cameras: BTreeMap<CameraKey, usize>,
     /// Lenses by camera and stored size.
     lenses: BTreeMap<(usize, [u32; 2]), Lens>,

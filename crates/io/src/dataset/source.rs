@@ -1,4 +1,4 @@
-//! Finds and reads the source of a dataset: a COLMAP model or JSON files.
+//! Finds and reads the source of a dataset: a COLMAP model, JSON files, or the cameras of another program.
 #![deny(clippy::indexing_slicing, clippy::unwrap_used, clippy::expect_used)]
 
 use std::collections::BTreeSet;
@@ -7,6 +7,7 @@ use std::path::{Path, PathBuf};
 use super::camera_model::SourceCamera;
 use super::colmap::{ColmapImage, ModelFolder, Observations};
 use super::error::DatasetError;
+use super::exports::{self, ExportSource};
 use super::paths::{ExtensionRule, NameResolver};
 use super::transforms::{self, Transforms};
 use super::warning::{SkipReason, Warning};
@@ -18,7 +19,7 @@ const MODEL_FOLDERS: [&str; 2] = ["sparse", ""];
 /// Folder where Nerfstudio keeps the model from which it made its `transforms.json`.
 const SECOND_MODEL_FOLDER: &str = "colmap/sparse";
 /// Image folders to try if there is no `images`.
-const OTHER_IMAGE_FOLDERS: [&str; 4] = ["images_2", "images_4", "images_8", "input"];
+pub(super) const OTHER_IMAGE_FOLDERS: [&str; 4] = ["images_2", "images_4", "images_8", "input"];
 
 /// Half of the split that a frame belongs to.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
@@ -34,6 +35,7 @@ pub(super) enum SplitRole {
 pub(super) enum Source {
     Colmap(ColmapSource),
     Json(JsonSource),
+    Export(ExportSource),
 }
 
 /// A model with its cameras and images.
@@ -70,6 +72,9 @@ pub(super) fn find(
     if !data.is_dir() {
         let folder = path.parent().unwrap_or(Path::new(""));
         let folder = if folder.as_os_str().is_empty() { Path::new(".") } else { folder };
+        if let Some(source) = exports::of_file(folder, path) {
+            return Ok(Source::Export(source));
+        }
         return match path.extension().and_then(|e| e.to_str()) {
             Some("json") if splat::recognise(path).is_none() => {
                 read_json(folder, path, warnings).map(Source::Json)
@@ -95,9 +100,10 @@ pub(super) fn find(
     if let Some(json) = json {
         return read_json(path, &json, warnings).map(Source::Json);
     }
-    read_models(path, &path.join(SECOND_MODEL_FOLDER), warnings)?
-        .map(Source::Colmap)
-        .ok_or_else(|| not_a_dataset(path))
+    if let Some(source) = read_models(path, &path.join(SECOND_MODEL_FOLDER), warnings)? {
+        return Ok(Source::Colmap(source));
+    }
+    exports::find_in(path)?.map(Source::Export).ok_or_else(|| not_a_dataset(path))
 }
 
 /// The model in a folder or in its numbered sub-folders: the one with the most images, the first of equals.

@@ -29,6 +29,10 @@ use crate::text::excerpt;
 /// Largest deviation of the last row of a pose matrix from 0 0 0 1.
 const LAST_ROW_TOLERANCE: f64 = 1e-6;
 
+/// Message for another kind of file.
+const IS_A_LIST: &str = "is a list (expected an object with frames as in transforms.json, the list of OpenSfM's \
+    reconstruction.json or of a cameras.json)";
+
 /// Content of a file.
 #[derive(Clone, Debug, Default, PartialEq)]
 pub struct Transforms {
@@ -294,6 +298,9 @@ pub fn parse(bytes: &[u8]) -> Result<Transforms, (String, DatasetProblem)> {
         return Err(top(DatasetProblem::FileSize { found: bytes.len() as u64, limit: MAX_JSON_BYTES }));
     }
     let bytes = bytes.strip_prefix(b"\xEF\xBB\xBF").unwrap_or(bytes);
+    if bytes.trim_ascii_start().starts_with(b"[") {
+        return Err(top(DatasetProblem::Json(IS_A_LIST.to_owned())));
+    }
     check_depth(bytes)?;
     let mut json = serde_json::Deserializer::from_slice(bytes);
     let mut raw: RawFile = serde_path_to_error::deserialize(&mut json).map_err(|e| {
