@@ -23,6 +23,7 @@ pub mod catch_panic;
 pub mod checkpoint;
 pub mod container;
 pub mod dataset;
+pub mod file_problem;
 pub mod image;
 pub mod input;
 pub mod input_files;

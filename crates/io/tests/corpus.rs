@@ -2,6 +2,8 @@
 
 use gausset_testkit::corpus::replay;
 
+#[path = "../../../fuzz/oracles/camera_exports.rs"]
+mod camera_exports;
 #[path = "../../../fuzz/oracles/checkpoint_read.rs"]
 mod checkpoint_read;
 #[path = "../../../fuzz/oracles/colmap_bin.rs"]
@@ -21,6 +23,11 @@ mod transforms_json;
 
 /// Largest number of truncations and of damages per seed.
 const VARIANTS: usize = 50;
+
+#[test]
+fn the_corpus_of_camera_exports_holds() {
+    replay("camera_exports", VARIANTS, camera_exports::check);
+}
 
 #[test]
 fn the_corpus_of_checkpoint_read_holds() {

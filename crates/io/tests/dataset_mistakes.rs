@@ -110,6 +110,7 @@ fn all_variants() -> Vec<&'static str> {
         match e {
             E::NotADataset { .. } | E::Io { .. } | E::MissingModelFile { .. } | E::NoImageFolder { .. } => {}
             E::Malformed { .. } | E::Untrainable { .. } | E::NoImages { .. } => {}
+            E::SeveralExports { .. } => {}
             E::TooManyUnreadable { .. } | E::NothingToTrainOn { .. } | E::TooManyPoints { .. } => {}
         }
     }
@@ -121,7 +122,7 @@ fn all_variants() -> Vec<&'static str> {
             P::NameLength { .. } | P::NameEncoding { .. } | P::DuplicateId { .. } => {}
             P::UnknownCamera { .. } | P::Fields { .. } | P::Number { .. } | P::NotText => {}
             P::JsonList | P::FileSize { .. } | P::TooDeep | P::Json(_) | P::MissingValue(_) => {}
-            P::Value { .. } | P::NoFrames => {}
+            P::Value { .. } | P::NoFrames | P::Export(_) => {}
         }
     }
     fn _skips(s: &SkipReason) {
@@ -136,6 +137,7 @@ fn all_variants() -> Vec<&'static str> {
             | S::TooFar(_)
             | S::SameFile { .. } => {}
             S::Unreadable(_) | S::Size { .. } | S::Camera(_) | S::Untrainable(_) => {}
+            S::Export(_) => {}
             S::Mask { .. } | S::NoMask { .. } | S::EmptyMask { .. } | S::NoPixels => {}
         }
     }
@@ -149,7 +151,7 @@ fn all_variants() -> Vec<&'static str> {
             | W::Orientation { .. }
             | W::UnusedFrames { .. } => {}
             W::UnknownSplitNames { .. } | W::MaskResized { .. } | W::FewImages { .. } => {}
-            W::CoincidentCameras { .. } | W::ListedTwice { .. } => {}
+            W::CoincidentCameras { .. } | W::ListedTwice { .. } | W::WithoutPose { .. } => {}
             W::SimilarNames { .. } | W::BrokenModel { .. } | W::FoundDeeper { .. } => {}
             W::PointsFound { .. } | W::ScaledPoses { .. } | W::DoubtfulCamera { .. } => {}
             W::MasksMissing { .. } | W::InvertedMasks { .. } => {}
@@ -166,25 +168,25 @@ fn all_variants() -> Vec<&'static str> {
         (
             "DatasetError",
             "NotADataset Io MissingModelFile NoImageFolder Malformed Untrainable NoImages TooManyUnreadable \
-             NothingToTrainOn TooManyPoints",
+             NothingToTrainOn TooManyPoints SeveralExports",
         ),
         (
             "DatasetProblem",
             "Truncated Count Limit Trailing UnknownModelId UnknownModelName Camera NameWithoutEnd NameLength \
              NameEncoding DuplicateId UnknownCamera Fields Number NotText FileSize TooDeep Json JsonList MissingValue Value \
-             NoFrames",
+             NoFrames Export",
         ),
         ("CameraModelError", "ParameterCount NotFinite OutOfRange Size"),
         (
             "SkipReason",
             "Missing Ambiguous Intrinsics Outside Pose LastRow TooFar SameFile Unreadable Size Camera Untrainable Mask NoMask EmptyMask \
-             NoPixels",
+             NoPixels Export",
         ),
         (
             "Warning",
             "MissingFiles Rescaled SeveralModels TwoSources OtherImageFolder NoPoints PointsDropped PointsUnreadable FramesUnreadable \
              Orientation UnusedFrames UnknownSplitNames MaskResized FewImages CoincidentCameras ListedTwice SimilarNames BrokenModel FoundDeeper \
-             PointsFound ScaledPoses DoubtfulCamera MasksMissing InvertedMasks",
+             PointsFound ScaledPoses DoubtfulCamera MasksMissing InvertedMasks WithoutPose",
         ),
         ("ImageProblem", "Io Empty Format Variant Header Truncated Size Decode Changed"),
     ];
@@ -544,6 +546,39 @@ fn json_mistakes() -> Vec<Mistake> {
     ]
 }
 
+/// A document of Metashape with these cameras, and two pictures.
+fn metashape(cameras: &str) -> Scene {
+    let scene = Scene::empty();
+    for name in ["0", "1"] {
+        scene.write(&format!("images/{name}.png"), &tiny_png(SIZE[0], SIZE[1]));
+    }
+    let text = format!(
+        "<document><chunk><sensors><sensor id=\"0\"><resolution width=\"16\" height=\"12\"/>\
+         <calibration><f>14</f></calibration></sensor></sensors><cameras>{cameras}</cameras></chunk></document>"
+    );
+    scene.write("cameras.xml", text.as_bytes());
+    scene
+}
+
+fn export_mistakes() -> Vec<Mistake> {
+    let camera = |label: &str, transform: &str| {
+        format!("<camera sensor_id=\"0\" label=\"{label}\"><transform>{transform}</transform></camera>")
+    };
+    let good = camera("0", "1 0 0 3 0 1 0 0 0 0 1 0 0 0 0 1");
+    let bad = camera("1", "1 0 0 NaN 0 1 0 0 0 0 1 0 0 0 0 1");
+    let two = metashape(&good);
+    two.write("bundle.out", b"# Bundle file v0.3\n0 0\n");
+    let options = OpenOptions { test_every: 0, ..OpenOptions::default() };
+    vec![
+        Mistake::new("export_of_two_programs", two),
+        Mistake::new("export_without_poses", metashape("<camera label=\"0\"/>")),
+        Mistake {
+            options,
+            ..Mistake::new("export_pose_nan", metashape(&(good + &bad + "<camera label=\"2\"/>")))
+        },
+    ]
+}
+
 fn picture_mistakes() -> Vec<Mistake> {
     let with = |name, scene| Mistake::new(name, scene);
     let bad = |name, picture: &[u8]| Mistake::new(name, one_bad_picture(picture));
@@ -693,7 +728,8 @@ fn each_known_mistake_has_its_line() {
         "# Datasets with one mistake each, and what a person is told. DATA is the dataset's folder.\n\
          # Made by crates/io/tests/dataset_mistakes.rs.\n",
     );
-    let mistakes = [colmap_mistakes(), json_mistakes(), picture_mistakes()].into_iter().flatten();
+    let mistakes =
+        [colmap_mistakes(), json_mistakes(), export_mistakes(), picture_mistakes()].into_iter().flatten();
     let mut count = 0;
     for mistake in mistakes {
         let lines = mistake.lines(&mut seen);

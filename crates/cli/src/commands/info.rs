@@ -7,7 +7,7 @@ use clap::Args;
 use gausset::Failure;
 use gausset::saved_run::SavedRun;
 use gausset::splat_info::SplatInfo;
-use gausset_io::dataset::{self, Dataset, DatasetError, OpenOptions};
+use gausset_io::dataset::{self, Dataset, DatasetError, DatasetKind, OpenOptions, exports};
 use gausset_io::splat::{self, LoadOptions};
 use gausset_train::{RunSummary, read_summary};
 use serde::Serialize;
@@ -106,6 +106,9 @@ pub(crate) fn run(args: &InfoArgs, console: &Console) -> Result<Status, EarlyExi
         let reason = gausset_io::atomic::plain_reason(&error);
         Failure::new("read", format!("{}: read: {reason}", path.display()))
     })?;
+    if metadata.is_file() && is_camera_file(path, args) {
+        return dataset_info(path, args, console);
+    }
     if metadata.is_file()
         && let Some(made) = RecognisedFile::recognise_file(path)
     {
@@ -119,6 +122,18 @@ pub(crate) fn run(args: &InfoArgs, console: &Console) -> Result<Status, EarlyExi
         dataset_info(path, args, console)
     } else {
         splats_info(path, console)
+    }
+}
+
+/// Whether a file has the cameras of another program. The released 3DGS code writes its own beside its splats, as runs
+/// do: they are a dataset only where their pictures are.
+fn is_camera_file(path: &Path, args: &InfoArgs) -> bool {
+    match exports::recognise(path) {
+        Some(DatasetKind::Inria) => {
+            let options = OpenOptions { allow_outside: args.allow_outside, ..OpenOptions::default() };
+            !path.parent().is_some_and(SavedRun::is_run_folder) && dataset::open(path, &options).is_ok()
+        }
+        program => program.is_some(),
     }
 }
 

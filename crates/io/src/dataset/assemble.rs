@@ -12,6 +12,7 @@ use gausset_core::Pose;
 use super::calibration;
 use super::camera_model::{CameraModel, SourceCamera};
 use super::error::{DatasetError, PicturesThere};
+use super::exports::SharedLens;
 use super::fingerprint::{self, Fingerprint, Sample};
 use super::lens::Lens;
 use super::masks::{self, MaskFinder};
@@ -51,6 +52,8 @@ pub(super) enum CameraSource {
     Known(usize),
     /// Intrinsics that may need the size of the image, their file, and whether some are of the frame itself.
     Intrinsics { values: Box<Intrinsics>, file: PathBuf, are_own: bool },
+    /// The lens that another program exported.
+    Export(SharedLens),
 }
 
 /// An image with a file and a pose.
@@ -151,6 +154,9 @@ impl DatasetBuilder {
     pub(super) fn is_panorama(&self, camera: &CameraSource) -> bool {
         match camera {
             CameraSource::Known(index) => self.cameras[*index].model == CameraModel::Equirectangular,
+            CameraSource::Export(lens) => {
+                lens.as_ref().as_ref().is_ok_and(|lens| lens.model == CameraModel::Equirectangular)
+            }
             CameraSource::Intrinsics { values, .. } => values.is_panorama(),
         }
     }
@@ -228,16 +234,18 @@ impl DatasetBuilder {
         let stored = [header.width, header.height];
         let source_camera = match listed.camera {
             CameraSource::Known(index) => index,
+            CameraSource::Export(lens) => {
+                let lens = lens.as_ref().as_ref().map_err(Clone::clone);
+                let camera = lens.and_then(|lens| lens.camera(self.cameras.len() as u32, stored));
+                self.shared_camera(camera.map_err(|e| SkipReason::Export(format!("camera: {e}")))?, seen)
+            }
             CameraSource::Intrinsics { values, file, are_own } => {
                 let camera = values.camera(self.cameras.len() as u32, stored);
                 let camera = camera.map_err(|problem| match are_own {
                     true => EntryError::Picture(SkipReason::Intrinsics(Box::new(problem))),
                     false => DatasetError::malformed(&file, "top level", problem).into(),
                 })?;
-                *seen.cameras.entry(camera_key(&camera)).or_insert_with(|| {
-                    self.cameras.push(camera);
-                    self.cameras.len() - 1
-                })
+                self.shared_camera(camera, seen)
             }
         };
         let source = &self.cameras[source_camera];
@@ -297,6 +305,14 @@ impl DatasetBuilder {
             ..entry.clone()
         };
         Ok(Face::ALL.map(face).into())
+    }
+
+    /// Index of a camera, which images with equal values share.
+    fn shared_camera(&mut self, camera: SourceCamera, seen: &mut SharedState) -> usize {
+        *seen.cameras.entry(camera_key(&camera)).or_insert_with(|| {
+            self.cameras.push(camera);
+            self.cameras.len() - 1
+        })
     }
 
     /// The mask file of an image and its header, which must be readable: the one that the dataset names, else `usual`.
@@ -396,7 +412,7 @@ impl From<DatasetError> for EntryError {
 /// Shared by all images of the dataset.
 #[derive(Default)]
 struct SharedState {
-    /// Cameras built from JSON intrinsics, with their index.
+    /// Cameras built while images are listed, with their index.
     cameras: BTreeMap<CameraKey, usize>,
     /// Lenses by camera and stored size.
     lenses: BTreeMap<(usize, [u32; 2]), Lens>,

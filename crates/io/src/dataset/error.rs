@@ -47,6 +47,21 @@ pub enum DatasetError {
         /// Error message of the system.
         reason: String,
     },
+    /// A folder has the cameras of two programs.
+    #[error(
+        "{}: cameras: {} of {} and {} of {} (expected those of one program); name one of the files",
+        folder.display(), below(first, folder), programs[0], below(second, folder), programs[1]
+    )]
+    SeveralExports {
+        /// Folder of the dataset.
+        folder: PathBuf,
+        /// A camera file.
+        first: PathBuf,
+        /// Another camera file.
+        second: PathBuf,
+        /// Names of the programs that wrote them.
+        programs: [&'static str; 2],
+    },
     /// A file of a COLMAP model is missing.
     #[error("{}: model: {file} is missing (expected beside {beside}); copy the whole model", folder.display())]
     MissingModelFile {
@@ -193,6 +208,11 @@ impl std::fmt::Display for PicturesThere {
     }
 }
 
+/// A path relative to the folder above it.
+fn below(path: &Path, folder: &Path) -> String {
+    path.strip_prefix(folder).unwrap_or(path).display().to_string()
+}
+
 fn first_suffix(skipped: Option<&SkippedImage>) -> String {
     skipped.map_or_else(String::new, |s| format!("; the first: {s}"))
 }
@@ -329,6 +349,9 @@ pub enum DatasetProblem {
     /// Invalid JSON, or unexpected content; the message contains line and column.
     #[error("{0}")]
     Json(String),
+    /// A problem in a camera file of another program.
+    #[error("{0}")]
+    Export(String),
     /// A required value is missing.
     #[error("{0} is missing")]
     MissingValue(&'static str),

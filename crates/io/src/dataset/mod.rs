@@ -3,7 +3,8 @@
 //! ```text
 //! COLMAP model (binary | text) ─┐                       ┌─▶ init    initial splats
 //!                               ├─▶ open ─▶ Dataset ────┤
-//! transforms.json (3 dialects) ─┘                       └─▶ loader  training images
+//! transforms.json (3 dialects) ─┤                       └─▶ loader  training images
+//! cameras of other programs ────┘
 //! ```
 //! [`open`] reads models and image *headers* only; [`Loader`] decodes, undistorts and downscales images. Problems of
 //! single images are collected in [`Dataset::skipped`] and [`Dataset::warnings`]; a [`DatasetError`] makes the whole
@@ -14,6 +15,7 @@ mod calibration;
 pub mod camera_model;
 pub mod colmap;
 pub mod error;
+pub mod exports;
 mod fingerprint;
 pub mod init;
 pub mod lens;
@@ -128,6 +130,22 @@ pub enum DatasetKind {
     /// NeRF-synthetic: `camera_angle_x` only, in `transforms_train.json`, or with cameras around the origin and images
     /// with alpha.
     Blender,
+    /// The cameras of Metashape, as XML.
+    Metashape,
+    /// The cameras of RealityCapture or RealityScan: a table or XMP sidecars.
+    RealityCapture,
+    /// `reconstruction.json` of OpenSfM or OpenDroneMap.
+    OpenSfm,
+    /// `sfm_data.json` of OpenMVG.
+    OpenMvg,
+    /// `bundle.out` of Bundler, with its list of pictures.
+    Bundler,
+    /// Raw data of Polycam.
+    Polycam,
+    /// `cameras.json` of the released 3DGS code.
+    Inria,
+    /// `poses_bounds.npy` of LLFF.
+    Llff,
 }
 
 impl ImageEntry {
@@ -152,6 +170,14 @@ impl DatasetKind {
             Self::Nerfstudio => "nerfstudio",
             Self::InstantNgp => "instant-ngp",
             Self::Blender => "blender",
+            Self::Metashape => "metashape",
+            Self::RealityCapture => "realitycapture",
+            Self::OpenSfm => "opensfm",
+            Self::OpenMvg => "openmvg",
+            Self::Bundler => "bundler",
+            Self::Polycam => "polycam",
+            Self::Inria => "3dgs",
+            Self::Llff => "llff",
         }
     }
 }
@@ -261,7 +287,8 @@ pub struct Dataset {
     pub reading: Arc<InputFiles>,
 }
 
-/// Opens the dataset at `path`: a folder that contains a COLMAP model or `transforms*.json`, or such a JSON file.
+/// Opens the dataset at `path`: a folder with a COLMAP model, `transforms*.json` or the cameras of another program
+/// ([`exports`]), or such a file.
 ///
 /// ```
 /// use gausset_core::RgbImage8;

@@ -14,6 +14,7 @@ use gausset_core::Pose;
 use super::assemble::{CameraSource, DatasetBuilder, Findings, ListedImage};
 use super::colmap::{ColmapPoint, ModelFolder, Observations, PointItem};
 use super::error::DatasetError;
+use super::exports;
 use super::paths::{ExtensionRule, NameResolver};
 use super::points::PointCollector;
 use super::source::{self, ColmapSource, JsonFile, JsonSource, Source, SplitRole};
@@ -32,6 +33,7 @@ pub(super) fn open(path: &Path, options: &OpenOptions) -> Result<Dataset, Datase
     match source::find(path, options, &mut report.warnings)? {
         Source::Colmap(source) => open_colmap(source, options, report),
         Source::Json(source) => open_json(source, options, report),
+        Source::Export(source) => exports::open(source, options, report),
     }
 }
 

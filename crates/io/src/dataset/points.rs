@@ -67,13 +67,21 @@ impl<'a> PointCollector<'a> {
     }
 
     fn check(&self, count: u64) -> Result<(), DatasetError> {
-        if count > self.memory_bytes / BYTES_PER_POINT { Err(self.too_many(count)) } else { Ok(()) }
+        check_count(self.path, count, self.memory_bytes)
     }
 
     fn too_many(&self, found: u64) -> DatasetError {
-        let (limit, possible) = (self.memory_bytes, self.memory_bytes / BYTES_PER_POINT);
-        DatasetError::TooManyPoints { path: self.path.to_owned(), found, possible, limit }
+        too_many(self.path, found, self.memory_bytes)
     }
+}
+
+/// Fails if so many points exceed the memory limit.
+pub(super) fn check_count(path: &Path, count: u64, memory_bytes: u64) -> Result<(), DatasetError> {
+    if count > memory_bytes / BYTES_PER_POINT { Err(too_many(path, count, memory_bytes)) } else { Ok(()) }
+}
+
+fn too_many(path: &Path, found: u64, limit: u64) -> DatasetError {
+    DatasetError::TooManyPoints { path: path.to_owned(), found, possible: limit / BYTES_PER_POINT, limit }
 }
 
 /// Permutes in place so that position `k` gets `values[order[k]]`, cycle by cycle; `order` becomes `0, 1, 2, …`.

@@ -1,4 +1,4 @@
-//! Finds and reads the source of a dataset: a COLMAP model or JSON files.
+//! Finds and reads the source of a dataset: a COLMAP model, JSON files, or the cameras of another program.
 #![deny(clippy::indexing_slicing, clippy::unwrap_used, clippy::expect_used)]
 
 use std::collections::BTreeSet;
@@ -7,6 +7,7 @@ use std::path::{Path, PathBuf};
 use super::camera_model::SourceCamera;
 use super::colmap::{ColmapImage, ModelFolder, Observations};
 use super::error::DatasetError;
+use super::exports::{self, ExportSource};
 use super::paths::{ExtensionRule, NameResolver};
 use super::similar::{FileKind, NameIndex, Similar};
 use super::transforms::{self, Transforms};
@@ -23,7 +24,7 @@ const DENSE_FOLDERS: [&str; 2] = ["dense/0", "dense"];
 /// JSON files that are a dataset, in the order in which they are tried.
 const JSON_FILES: [&str; 2] = ["transforms_train.json", "transforms.json"];
 /// Image folders to try if there is no `images`.
-const OTHER_IMAGE_FOLDERS: [&str; 4] = ["images_2", "images_4", "images_8", "input"];
+pub(super) const OTHER_IMAGE_FOLDERS: [&str; 4] = ["images_2", "images_4", "images_8", "input"];
 
 /// Half of the split that a frame belongs to.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
@@ -39,6 +40,7 @@ pub(super) enum SplitRole {
 pub(super) enum Source {
     Colmap(ColmapSource),
     Json(JsonSource),
+    Export(ExportSource),
 }
 
 /// A model with its cameras and images.
@@ -78,6 +80,9 @@ pub(super) fn find(
     if !data.is_dir() {
         let folder = path.parent().unwrap_or(Path::new(""));
         let folder = if folder.as_os_str().is_empty() { Path::new(".") } else { folder };
+        if let Some(source) = exports::of_file(folder, path) {
+            return Ok(Source::Export(source));
+        }
         return match path.extension().and_then(|e| e.to_str()) {
             Some("json") if splat::recognise(path).is_none() => {
                 read_json(folder, path, warnings).map(Source::Json)
@@ -92,6 +97,9 @@ pub(super) fn find(
     }
     if let Some(source) = find_in_folder(path, warnings)? {
         return Ok(source);
+    }
+    if let Some(source) = exports::find_in(path)? {
+        return Ok(Source::Export(source));
     }
     let dense = DENSE_FOLDERS.map(|name| path.join(name)).into_iter().find(|folder| is_dataset(folder));
     let mut deeper = dense.map_or_else(|| datasets_below(path), |folder| vec![folder]);

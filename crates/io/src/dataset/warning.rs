@@ -52,6 +52,9 @@ pub enum SkipReason {
     /// The camera is too far from the origin for single precision.
     #[error("pose: camera is {0:e} units from the origin (expected at most {MAX_DISTANCE:e})")]
     TooFar(f64),
+    /// The camera file of another program has no usable pose or lens for it.
+    #[error("{}", short_numbers(.0))]
+    Export(String),
     /// Another image is the same file: by the same name, another spelling, or a link.
     #[error("name: is the same file as {of} (expected each picture once)")]
     SameFile {
@@ -314,6 +317,16 @@ pub enum Warning {
         root: PathBuf,
         /// Folder that is used.
         used: PathBuf,
+    },
+    /// A program has no pose for some images.
+    #[error("{}: left out {count} of {listed} pictures, which have no pose in it", path.display())]
+    WithoutPose {
+        /// The camera file.
+        path: PathBuf,
+        /// Number of images without a pose.
+        count: usize,
+        /// Number of images that it lists.
+        listed: usize,
     },
     /// There are no points.
     #[error("{}: no points; training starts from random splats", path.display())]

@@ -1,130 +1,15 @@
-//! Camera files of Metashape (XML, File > Export > Export Cameras): frame and spherical sensors, in a chunk.
-//!
-//! ```text
-//! camera/transform     chunk_from_camera, 4x4, row by row; x right, y down, z forward
-//! chunk/transform      rotation 3x3, translation, scale: world = s R x + t; missing = the world is the chunk.
-//!                      Since 2.0 one for each `component` that a camera names
-//! spherical sensor     u = w/2 + w/(2 pi) atan2(x, z), v = h/2 + w/(2 pi) atan2(y, hypot(x, z)): axes of `geometry`
-//! ```
-//! Source: the Metashape manual, appendix "Camera models", and published files. Not tested with Metashape itself.
+//! Camera files of Metashape (XML): reading is in [`gausset_io::dataset::exports::metashape`].
 
-use std::collections::{BTreeMap, BTreeSet};
+use gausset_io::dataset::exports;
 
-use gausset_core::Pose;
-use gausset_core::se3::{self, Mat3};
-use gausset_io::text::excerpt;
-use roxmltree::{Document, Node};
-
-use super::{FileProblem, NamedPose, Trajectory, join_numbers, parse_numbers, pose_from_centre};
-
-/// Similarity transform of a chunk or component.
-struct Similarity {
-    rotation: Mat3,
-    translation: [f64; 3],
-    scale: f64,
-}
-
-/// The first child element of a name.
-fn child<'a, 'b>(node: Node<'a, 'b>, name: &str) -> Option<Node<'a, 'b>> {
-    node.children().find(|c| c.has_tag_name(name))
-}
-
-fn chunk_similarity(node: Node<'_, '_>) -> Result<Similarity, FileProblem> {
-    let Some(transform) = child(node, "transform") else {
-        return Ok(Similarity {
-            rotation: gausset_core::matrix::IDENTITY3,
-            translation: [0.0; 3],
-            scale: 1.0,
-        });
-    };
-    let place = "chunk transform";
-    let text = |name: &str| child(transform, name).and_then(|n| n.text());
-    let bad = |what: &str| {
-        FileProblem::new(place, format!("{what}: wrong number of values, or not finite numbers"))
-    };
-    let r = text("rotation").map_or(Some([1.0, 0.0, 0.0, 0.0, 1.0, 0.0, 0.0, 0.0, 1.0]), parse_numbers::<9>);
-    let r = r.ok_or_else(|| bad("rotation"))?;
-    let rotation = [[r[0], r[1], r[2]], [r[3], r[4], r[5]], [r[6], r[7], r[8]]];
-    let rotation = Pose::from_matrix(rotation, [0.0; 3]).map_err(|e| FileProblem::new(place, e))?.rotation;
-    let translation =
-        text("translation").map_or(Some([0.0; 3]), parse_numbers::<3>).ok_or_else(|| bad("translation"))?;
-    let [scale] = text("scale").map_or(Some([1.0]), parse_numbers::<1>).ok_or_else(|| bad("scale"))?;
-    if scale <= 0.0 {
-        return Err(FileProblem::new(place, format!("scale: is {scale} (expected more than 0)")));
-    }
-    Ok(Similarity { rotation, translation, scale })
-}
+use super::{FileProblem, NamedPose, Trajectory, join_numbers};
 
 /// Parses the cameras of a document. Exactly one chunk must have cameras with poses.
 ///
 /// # Errors
 /// Not XML, no chunk or several chunks with poses, invalid matrices, or a scale that is not positive.
 pub fn parse(text: &str) -> Result<Trajectory, FileProblem> {
-    let document = Document::parse(text).map_err(|e| FileProblem::new("XML", e))?;
-    let chunks: Vec<Trajectory> = document
-        .descendants()
-        .filter(|node| node.has_tag_name("chunk"))
-        .map(parse_chunk)
-        .collect::<Result<_, _>>()?;
-    if chunks.is_empty() {
-        let root = excerpt(document.root_element().tag_name().name());
-        let problem = format!("none (expected the <chunk> of Metashape's <document>, found <{root}>)");
-        return Err(FileProblem::new("chunk", problem));
-    }
-    let mut found = chunks.into_iter().filter(|chunk| !chunk.poses.is_empty());
-    match (found.next(), found.next()) {
-        (Some(one), None) => Ok(one),
-        (Some(_), Some(_)) => Err(FileProblem::new(
-            "chunk",
-            "several chunks have cameras with poses; export one chunk at a time",
-        )),
-        (None, _) => Err(FileProblem::new("chunk", "no camera of any chunk has a pose")),
-    }
-}
-
-fn parse_chunk(chunk: Node<'_, '_>) -> Result<Trajectory, FileProblem> {
-    let world = chunk_similarity(chunk)?;
-    let mut components = BTreeMap::new();
-    for component in chunk.children().filter(|n| n.has_tag_name("components")).flat_map(|n| n.children()) {
-        if let (Some(id), Some(_)) = (component.attribute("id"), child(component, "transform")) {
-            components.insert(id.to_owned(), chunk_similarity(component)?);
-        }
-    }
-    let mut found = Trajectory::new("Metashape XML", Vec::new());
-    let mut named = BTreeSet::new();
-    let cameras = chunk.children().filter(|n| n.has_tag_name("cameras")).flat_map(|n| n.descendants());
-    for camera in cameras.filter(|n| n.has_tag_name("camera")) {
-        let name = camera.attribute("label").unwrap_or_default().to_owned();
-        let Some(transform) = child(camera, "transform").and_then(|n| n.text()) else {
-            found.unregistered.push(name);
-            continue;
-        };
-        let m = parse_numbers::<16>(transform).ok_or_else(|| {
-            FileProblem::new(gausset_io::text::quote(&name), "transform: not 16 finite numbers")
-        })?;
-        let component = camera.attribute("component_id").unwrap_or_default();
-        named.insert(component);
-        let world = components.get(component).unwrap_or(&world);
-        let chunk_from_camera = [[m[0], m[1], m[2]], [m[4], m[5], m[6]], [m[8], m[9], m[10]]];
-        let at = se3::mul_vec(&world.rotation, [m[3], m[7], m[11]]);
-        let centre = std::array::from_fn(|k| world.scale * at[k] + world.translation[k]);
-        let rotation = se3::transpose(&se3::mul(&world.rotation, &chunk_from_camera));
-        let pose = pose_from_centre(rotation, centre).map_err(|e| FileProblem::invalid_pose(&name, &e))?;
-        found.poses.push(NamedPose { name, pose, frame: found.poses.len() as u32 });
-    }
-    // Components have unrelated coordinate systems, unless each has a transform to the common world.
-    let apart = named.iter().find(|id| named.len() > 1 && !components.contains_key(**id));
-    match apart {
-        None => Ok(found),
-        Some(id) => {
-            let id = if id.is_empty() { "none".to_owned() } else { excerpt(id) };
-            let problem = format!(
-                "cameras of {} components have poses, and component {id} has no transform to a common world; export one component",
-                named.len()
-            );
-            Err(FileProblem::new("components", problem))
-        }
-    }
+    Trajectory::from_export("Metashape XML", exports::metashape::parse(text)?)
 }
 
 /// A sensor for [`write()`].
@@ -174,6 +59,8 @@ pub(crate) fn escape_xml(text: &str) -> String {
 
 #[cfg(test)]
 mod tests {
+    use gausset_core::se3;
+
     use super::super::examples::{assert_same, poses};
     use super::*;
 

@@ -1,7 +1,8 @@
 //! Camera pose files of other programs: reading, conversion to one convention, matching by name, and writing.
 //!
 //! ```text
-//! tum, table (CSV), metashape (XML), sidecar (XMP), openmvg, opensfm   one file format each: parse, some also write
+//! tum, table (CSV), metashape (XML), sidecar (XMP), openmvg, opensfm   one file format each: parse, some also write;
+//!            those that datasets have too are parsed in `gausset_io::dataset::exports`
 //! read       detects the format of a path and reads it       matching   pairs the poses of two trajectories
 //! ```
 //! All formats are converted to `camera_from_world` with camera axes x right, y down, z forward; panoramas use the axes
@@ -24,9 +25,8 @@ pub mod tum;
 
 use std::path::PathBuf;
 
-use gausset_core::Pose;
 use gausset_core::pose::PoseError;
-use gausset_core::se3::{self, Mat3};
+use gausset_io::dataset::exports::{Export, ExportFrame};
 
 pub use crate::source::problem::FileProblem;
 pub use crate::sphere::aligned::{NamedPose, WorldTransform};
@@ -61,11 +61,21 @@ impl Trajectory {
     }
 }
 
-impl FileProblem {
-    /// An invalid pose of the image `name`.
-    fn invalid_pose(name: &str, problem: &PoseError) -> Self {
-        Self::new(gausset_io::text::quote(name), problem)
+impl Trajectory {
+    /// The poses of a camera file; each must be valid.
+    fn from_export(form: &'static str, export: Export) -> Result<Self, FileProblem> {
+        let mut found = Self { unregistered: export.unregistered, ..Self::new(form, Vec::new()) };
+        for (ExportFrame { name, pose, .. }, frame) in export.frames.into_iter().zip(0..) {
+            let pose = pose.map_err(|problem| FileProblem::new(gausset_io::text::quote(&name), problem))?;
+            found.poses.push(NamedPose { name, pose, frame });
+        }
+        Ok(found)
     }
+}
+
+/// An invalid pose of the image `name`.
+fn invalid_pose(name: &str, problem: &PoseError) -> FileProblem {
+    FileProblem::new(gausset_io::text::quote(name), problem)
 }
 
 /// Why poses cannot be read.
@@ -114,24 +124,6 @@ fn json_problem(bytes: &[u8], error: &serde_json::Error) -> FileProblem {
     FileProblem::new("JSON", gausset_io::text::json_problem(error) + &found.unwrap_or_default())
 }
 
-/// Pose from the rotation (`camera_from_world`) and the camera's centre.
-fn pose_from_centre(rotation: Mat3, centre: [f64; 3]) -> Result<Pose, PoseError> {
-    // `from_matrix` orthonormalises the rotation slightly; the centre must stay as written.
-    let rotation = Pose::from_matrix(rotation, centre)?.rotation;
-    let back = se3::mul_vec(&rotation, centre);
-    Ok(Pose { rotation, translation: back.map(|v| -v) })
-}
-
-/// Parses exactly `N` finite numbers separated by white space.
-fn parse_numbers<const N: usize>(text: &str) -> Option<[f64; N]> {
-    let mut out = [0.0; N];
-    let mut fields = text.split_ascii_whitespace();
-    for slot in &mut out {
-        *slot = fields.next()?.parse().ok().filter(|v: &f64| v.is_finite())?;
-    }
-    fields.next().is_none().then_some(out)
-}
-
 /// Numbers separated by spaces, with enough digits to read back the same values.
 fn join_numbers(values: impl IntoIterator<Item = f64>) -> String {
     let all: Vec<String> = values.into_iter().map(|v| v.to_string()).collect();
@@ -140,6 +132,8 @@ fn join_numbers(values: impl IntoIterator<Item = f64>) -> String {
 
 #[cfg(test)]
 pub(crate) mod examples {
+    use gausset_core::{Pose, se3};
+
     use super::*;
 
     /// Poses in all directions, at distances of metres to kilometres.

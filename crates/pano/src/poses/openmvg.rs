@@ -1,84 +1,20 @@
-//! OpenMVG's `sfm_data.json`: views, and extrinsics by the id of their pose.
-//!
-//! ```text
-//! extrinsics[].value.rotation   camera_from_world, rows; x right, y down, z forward, also of spherical intrinsics
-//! extrinsics[].value.center     centre of the camera
-//! ```
-//! Source: `openMVG/sfm/sfm_data_io_cereal.cpp`, `openMVG/geometry/pose3_io.hpp`, `openMVG/cameras/Camera_Spherical.hpp`.
+//! OpenMVG's `sfm_data.json`: reading is in [`gausset_io::dataset::exports::openmvg`].
 
-use std::collections::BTreeMap;
+use gausset_io::dataset::exports;
 
-use serde::Deserialize;
-
-use super::{FileProblem, NamedPose, Trajectory, json_problem, pose_from_centre};
-
-#[derive(Deserialize)]
-struct File {
-    views: Vec<Keyed<ViewValue>>,
-    extrinsics: Vec<Keyed<Extrinsic>>,
-}
-
-#[derive(Deserialize)]
-#[serde(expecting = "an object with key and value")]
-struct Keyed<T> {
-    #[serde(default)]
-    key: u64,
-    value: T,
-}
-
-#[derive(Deserialize)]
-#[serde(expecting = "an object with ptr_wrapper")]
-struct ViewValue {
-    ptr_wrapper: Wrapper,
-}
-
-#[derive(Deserialize)]
-#[serde(expecting = "an object with data")]
-struct Wrapper {
-    data: View,
-}
-
-#[derive(Deserialize)]
-#[serde(expecting = "a view")]
-struct View {
-    #[serde(default)]
-    local_path: String,
-    filename: String,
-    id_pose: u64,
-}
-
-#[derive(Deserialize)]
-#[serde(expecting = "an object with rotation and center")]
-struct Extrinsic {
-    rotation: [[f64; 3]; 3],
-    center: [f64; 3],
-}
+use super::{FileProblem, Trajectory};
 
 /// Parses the views of a scene.
 ///
 /// # Errors
 /// Another format, or an invalid rotation.
 pub fn parse(bytes: &[u8]) -> Result<Trajectory, FileProblem> {
-    let file: File = serde_json::from_slice(bytes).map_err(|e| json_problem(bytes, &e))?;
-    let extrinsics: BTreeMap<u64, Extrinsic> =
-        file.extrinsics.into_iter().map(|e| (e.key, e.value)).collect();
-    let mut found = Trajectory::new("OpenMVG", Vec::new());
-    for View { local_path, filename, id_pose } in file.views.into_iter().map(|v| v.value.ptr_wrapper.data) {
-        let name = if local_path.is_empty() { filename } else { format!("{local_path}/{filename}") };
-        match extrinsics.get(&id_pose) {
-            Some(Extrinsic { rotation, center }) => {
-                let pose =
-                    pose_from_centre(*rotation, *center).map_err(|e| FileProblem::invalid_pose(&name, &e))?;
-                found.poses.push(NamedPose { name, pose, frame: found.poses.len() as u32 });
-            }
-            None => found.unregistered.push(name),
-        }
-    }
-    Ok(found)
+    Trajectory::from_export("OpenMVG", exports::openmvg::parse(bytes)?)
 }
 
 #[cfg(test)]
 mod tests {
+    use super::super::NamedPose;
     use super::*;
 
     /// A `sfm_data.json` of version 0.3 with a spherical intrinsic.

@@ -1,60 +1,25 @@
-//! OpenSfM's `reconstruction.json`: a list of reconstructions with their shots.
-//!
-//! ```text
-//! shots.NAME.rotation      axis times angle of camera_from_world; x right, y down, z forward, also where the camera's
-//!                          projection_type is spherical
-//! shots.NAME.translation   of camera_from_world
-//! ```
-//! Source: OpenSfM's documentation, "Reconstruction file format" and "Camera coordinate system".
+//! OpenSfM's `reconstruction.json`: reading is in [`gausset_io::dataset::exports::opensfm`].
 
-use std::collections::BTreeMap;
+use gausset_io::dataset::exports;
 
-use gausset_core::{Pose, se3};
-use serde::Deserialize;
-
-use super::{FileProblem, NamedPose, Trajectory, json_problem};
-
-#[derive(Deserialize)]
-#[serde(expecting = "a reconstruction with its shots")]
-struct Reconstruction {
-    shots: BTreeMap<String, Shot>,
-}
-
-#[derive(Deserialize)]
-#[serde(expecting = "a shot with rotation and translation")]
-struct Shot {
-    rotation: [f64; 3],
-    translation: [f64; 3],
-}
+use super::{FileProblem, Trajectory};
 
 /// Parses the largest reconstruction, shots sorted by name; shots of the others count as unregistered.
 ///
 /// # Errors
 /// Another format, or an invalid rotation.
 pub fn parse(bytes: &[u8]) -> Result<Trajectory, FileProblem> {
-    let mut all: Vec<Reconstruction> = serde_json::from_slice(bytes).map_err(|e| json_problem(bytes, &e))?;
-    let count = all.len();
-    let largest = (0..count).rev().max_by_key(|&k| all[k].shots.len());
-    let Some(largest) = largest else { return Err(FileProblem::new("reconstructions", "none")) };
-    let best = all.swap_remove(largest);
-    let mut found = Trajectory::new("OpenSfM", Vec::new());
-    for (name, Shot { rotation, translation }) in best.shots {
-        let turn = se3::so3_exp(rotation);
-        let pose = Pose::from_matrix(turn, translation).map_err(|e| FileProblem::invalid_pose(&name, &e))?;
-        found.poses.push(NamedPose { name, pose, frame: found.poses.len() as u32 });
-    }
-    found.unregistered = all.into_iter().flat_map(|r| r.shots.into_keys()).collect();
-    found.unregistered.sort();
-    if count > 1 {
-        found.note = Some(format!(
-            "read the largest of {count} reconstructions, which have unrelated coordinate systems"
-        ));
-    }
-    Ok(found)
+    let export = exports::opensfm::parse(bytes)?;
+    let note = export.chosen.map(|(count, _)| {
+        format!("read the largest of {count} reconstructions, which have unrelated coordinate systems")
+    });
+    Ok(Trajectory { note, ..Trajectory::from_export("OpenSfM", export)? })
 }
 
 #[cfg(test)]
 mod tests {
+    use gausset_core::se3;
+
     use super::*;
 
     const SCENE: &str = r#"[ { "cameras": {}, "shots": { "x.jpg": { "rotation": [0, 0, 0], "translation": [0, 0, 0], "camera": "c" } } },

@@ -1,18 +1,21 @@
 //! Detects the format of pose files by path and content, and reads them.
 
 use std::collections::BTreeMap;
-use std::path::{Path, PathBuf};
+use std::path::Path;
 
 use gausset_core::{Pose, se3};
-use gausset_io::atomic::{Disk, FileSystem, plain_reason};
+use gausset_io::atomic::plain_reason;
 use gausset_io::dataset::CameraModel;
 use gausset_io::dataset::colmap::{ModelFolder, Observations};
+use gausset_io::dataset::exports::realitycapture;
 use gausset_io::dataset::transforms::{self, Transforms};
 use gausset_io::input;
 use gausset_io::text::{excerpt, quote};
 use serde::de::IgnoredAny;
 
-use super::{EXPECTED, FileProblem, NamedPose, PoseFileError, Trajectory, WorldTransform, json_problem};
+use super::{
+    EXPECTED, FileProblem, NamedPose, PoseFileError, Trajectory, WorldTransform, invalid_pose, json_problem,
+};
 use super::{metashape, openmvg, opensfm, sidecar, table, tum};
 use crate::source::json::with_expected;
 use crate::sphere::aligned::AlignedPoses;
@@ -21,8 +24,6 @@ use crate::sphere::aligned::AlignedPoses;
 const MAX_BYTES: u64 = 512 << 20;
 /// Maximum size of a sidecar, bytes.
 const MAX_SIDECAR_BYTES: u64 = 4 << 20;
-/// Depth of subfolders that are searched for sidecars.
-const SIDECAR_DEPTH: usize = 4;
 /// File that `pano align` writes.
 const POSES_FILE: &str = "poses.json";
 
@@ -61,8 +62,7 @@ fn read_folder(folder: &Path) -> Result<Trajectory, PoseFileError> {
     if folder.join("transforms.json").is_file() {
         return read_file(&folder.join("transforms.json"));
     }
-    let mut sidecars = Vec::new();
-    collect_sidecars(folder, "", SIDECAR_DEPTH, &mut sidecars);
+    let sidecars = realitycapture::sidecars(folder);
     if sidecars.is_empty() {
         return Err(PoseFileError::UnknownFormat(folder.to_owned()));
     }
@@ -77,27 +77,6 @@ fn read_folder(folder: &Path) -> Result<Trajectory, PoseFileError> {
         }
     }
     Ok(found)
-}
-
-/// Collects names (without `.xmp`) and paths of the sidecars in a folder, in order.
-fn collect_sidecars(folder: &Path, prefix: &str, depth: usize, out: &mut Vec<(String, PathBuf)>) {
-    let mut names: Vec<String> = Disk
-        .list(folder)
-        .unwrap_or_default()
-        .iter()
-        .filter_map(|name| Some(name.to_str()?.to_owned()))
-        .collect();
-    names.sort();
-    for name in names {
-        let path = folder.join(&name);
-        match name.strip_suffix(".xmp").or_else(|| name.strip_suffix(".XMP")) {
-            Some(stem) if path.is_file() => out.push((format!("{prefix}{stem}"), path)),
-            _ if depth > 0 && path.is_dir() => {
-                collect_sidecars(&path, &format!("{prefix}{name}/"), depth - 1, out);
-            }
-            _ => {}
-        }
-    }
 }
 
 fn read_file(path: &Path) -> Result<Trajectory, PoseFileError> {
@@ -182,7 +161,7 @@ fn read_colmap(model: &ModelFolder) -> Result<Trajectory, PoseFileError> {
     let mut poses = Vec::new();
     for image in images {
         let pose = Pose::from_quaternion(image.quaternion, image.translation).map_err(|problem| {
-            let problem = FileProblem::invalid_pose(&image.name, &problem);
+            let problem = invalid_pose(&image.name, &problem);
             PoseFileError::Malformed { path: model.images_path(), problem }
         })?;
         let moment = frames.get(&image.id).copied().unwrap_or(image.id);

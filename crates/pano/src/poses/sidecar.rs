@@ -1,38 +1,20 @@
-//! XMP sidecars of RealityCapture: one file next to each image.
+//! XMP sidecars of RealityCapture, one file next to each image: reading is in
+//! [`gausset_io::dataset::exports::realitycapture`].
 //!
-//! ```text
-//! xcr:Rotation   camera_from_world, row by row; x right, y down, z forward       attribute or element of rdf:Description
-//! xcr:Position   centre of the camera
-//! ```
-//! Written by [`crate::poses::export::xmp_sidecars`]. Not tested with RealityCapture itself.
+//! Written by [`crate::poses::export::xmp_sidecars`].
 
 use gausset_core::Pose;
-use roxmltree::Document;
+use gausset_io::dataset::exports::realitycapture;
 
-use super::{FileProblem, parse_numbers, pose_from_centre};
+use super::FileProblem;
 
 /// Parses a sidecar; `None` if it has no pose.
 ///
 /// # Errors
 /// Not XML, or numbers that are not a pose.
 pub fn parse(text: &str) -> Result<Option<Pose>, FileProblem> {
-    // Packets may have bytes before and after the XML element.
-    let start = text.find("<x:xmpmeta").unwrap_or(0);
-    let end = text.rfind("</x:xmpmeta>").map_or(text.len(), |at| at + "</x:xmpmeta>".len());
-    let document =
-        Document::parse(text.get(start..end).unwrap_or(text)).map_err(|e| FileProblem::new("XMP", e))?;
-    let value = |name: &str| {
-        document.descendants().find_map(|node| {
-            let own = node.attributes().find(|a| a.name() == name).map(|a| a.value());
-            own.or_else(|| node.tag_name().name().eq(name).then(|| node.text()).flatten())
-        })
-    };
-    let (Some(rotation), Some(position)) = (value("Rotation"), value("Position")) else { return Ok(None) };
-    let bad = |name| FileProblem::new(name, "wrong number of values, or not finite numbers");
-    let r = parse_numbers::<9>(rotation).ok_or_else(|| bad("xcr:Rotation"))?;
-    let centre = parse_numbers::<3>(position).ok_or_else(|| bad("xcr:Position"))?;
-    let rotation = [[r[0], r[1], r[2]], [r[3], r[4], r[5]], [r[6], r[7], r[8]]];
-    pose_from_centre(rotation, centre).map(Some).map_err(|e| FileProblem::new("xcr:Rotation", e))
+    let sidecar = realitycapture::parse_sidecar(text)?;
+    sidecar.map(|found| found.pose.map_err(|problem| FileProblem::new("pose", problem))).transpose()
 }
 
 #[cfg(test)]

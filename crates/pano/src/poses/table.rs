@@ -2,20 +2,16 @@
 //!
 //! ```text
 //! Gausset         name,x,y,z,qw,qx,qy,qz                                     centre; world_from_camera
-//! RealityCapture  #name,x,y,alt,heading,pitch,roll,f,px,py,k1,k2,k3,k4,t1,t2
-//!                 world_from_camera (x right, y up, z backwards) = Rz(-heading) Rx(pitch) Ry(roll), degrees;
-//!                 f for an image that is 36 mm on its longer side
+//! RealityCapture  #name,x,y,alt,heading,pitch,roll,f,px,py,k1,k2,k3,k4,t1,t2   `gausset_io::dataset::exports`
 //! ```
-//! Source of RealityCapture's angles: Nerfstudio (`process_data/realitycapture_utils.py`). Not tested with
-//! RealityCapture itself. Columns are found by name, in any order, separated by `,`, `;` or tabs; other columns are
-//! ignored.
+//! Columns are found by name, in any order, separated by `,`, `;` or tabs; other columns are ignored.
 
 use gausset_core::Pose;
-use gausset_core::se3::{self, Mat3};
+use gausset_core::se3;
+use gausset_io::dataset::exports::{pose_from_centre, realitycapture};
 use gausset_io::text::{excerpt, quote};
 
-use super::{FileProblem, NamedPose, Trajectory, pose_from_centre};
-use crate::sphere::geometry::{rotation_x, rotation_y, rotation_z};
+use super::{FileProblem, NamedPose, Trajectory, invalid_pose};
 
 /// Parses a table.
 ///
@@ -32,6 +28,9 @@ pub fn parse(bytes: &[u8]) -> Result<Trajectory, FileProblem> {
     let mut reader =
         csv::ReaderBuilder::new().delimiter(delimiter).flexible(true).trim(csv::Trim::All).from_reader(body);
     let header = reader.byte_headers().map_err(|e| FileProblem::new("line 1", e))?.clone();
+    if realitycapture::is_table(body) && !has_quaternion(&header) {
+        return Trajectory::from_export("RealityCapture CSV", realitycapture::parse_table(bytes)?);
+    }
     let column = |names: &[&str]| {
         header.iter().position(|h| {
             let h = h.strip_prefix(b"\xEF\xBB\xBF").unwrap_or(h);
@@ -44,15 +43,11 @@ pub fn parse(bytes: &[u8]) -> Result<Trajectory, FileProblem> {
     };
     let name = column(&["name", "image", "filename"]);
     let centre = all([&["x"], &["y"], &["z", "alt", "altitude"]]);
-    let angles = all([&["heading", "yaw"], &["pitch"], &["roll"]]);
     let axis = all([&["qx"], &["qy"], &["qz"]]);
     let quaternion = axis.zip(column(&["qw"]));
-    let (Some(name), Some(centre)) = (name, centre) else {
+    let (Some(name), Some(centre), Some((axis, w))) = (name, centre, quaternion) else {
         return Err(missing_columns(&header));
     };
-    if quaternion.is_none() && angles.is_none() {
-        return Err(missing_columns(&header));
-    }
     let mut poses = Vec::new();
     for record in reader.byte_records() {
         let record = record.map_err(|e| FileProblem::new("table", e))?;
@@ -68,27 +63,21 @@ pub fn parse(bytes: &[u8]) -> Result<Trajectory, FileProblem> {
             Ok([cell(at[0])?, cell(at[1])?, cell(at[2])?])
         };
         let centre = three(centre)?;
-        let rotation = match (quaternion, angles) {
-            (Some((axis, w)), _) => {
-                let [x, y, z] = three(axis)?;
-                let pose = Pose::from_quaternion([cell(w)?, x, y, z], [0.0; 3]);
-                se3::transpose(&pose.map_err(|e| FileProblem::new(&place, e))?.rotation)
-            }
-            (None, Some(angles)) => {
-                let [heading, pitch, roll] = three(angles)?;
-                opencv_from_world(heading, pitch, roll)
-            }
-            (None, None) => return Err(missing_columns(&header)),
-        };
+        let [x, y, z] = three(axis)?;
+        let pose = Pose::from_quaternion([cell(w)?, x, y, z], [0.0; 3]);
+        let rotation = se3::transpose(&pose.map_err(|e| FileProblem::new(&place, e))?.rotation);
         let name = String::from_utf8_lossy(record.get(name).unwrap_or_default()).into_owned();
         if name.is_empty() {
             return Err(FileProblem::new(&place, "name: is empty"));
         }
-        let pose = pose_from_centre(rotation, centre).map_err(|e| FileProblem::invalid_pose(&name, &e))?;
+        let pose = pose_from_centre(rotation, centre).map_err(|e| invalid_pose(&name, &e))?;
         poses.push(NamedPose { name, pose, frame: poses.len() as u32 });
     }
-    let form = if quaternion.is_some() { "CSV" } else { "RealityCapture CSV" };
-    Ok(Trajectory::new(form, poses))
+    Ok(Trajectory::new("CSV", poses))
+}
+
+fn has_quaternion(header: &csv::ByteRecord) -> bool {
+    [b"qx", b"qy", b"qz", b"qw"].iter().all(|name| header.iter().any(|h| h.eq_ignore_ascii_case(*name)))
 }
 
 fn missing_columns(header: &csv::ByteRecord) -> FileProblem {
@@ -96,14 +85,6 @@ fn missing_columns(header: &csv::ByteRecord) -> FileProblem {
     let found = if found.is_empty() { "none".to_owned() } else { excerpt(&found.join(",")) };
     let expected = "name,x,y,z,qw,qx,qy,qz or #name,x,y,alt,heading,pitch,roll";
     FileProblem::new("line 1", format!("columns are missing (expected {expected}; found {found})"))
-}
-
-/// `camera_from_world` (x right, y down, z forward) of RealityCapture's angles.
-fn opencv_from_world(heading: f64, pitch: f64, roll: f64) -> Mat3 {
-    let r = se3::mul(&rotation_z(-heading), &se3::mul(&rotation_x(pitch), &rotation_y(roll)));
-    // Columns y and z change sign from OpenGL's axes.
-    let cv = r.map(|row| [row[0], -row[1], -row[2]]);
-    se3::transpose(&cv)
 }
 
 /// Heading, pitch and roll of a `camera_from_world`, degrees.
@@ -176,7 +157,8 @@ mod tests {
         assert_same(&parse(other.as_bytes()).unwrap().poses, &given[..1]);
         // Looking straight up or down, heading and roll cannot be separated.
         for pitch in [90.0, -90.0] {
-            let rotation = opencv_from_world(30.0, pitch, 20.0);
+            let r = realitycapture::opengl_rotation(30.0, pitch, 20.0);
+            let rotation = se3::transpose(&r.map(|row| [row[0], -row[1], -row[2]]));
             let given =
                 [NamedPose { pose: Pose { rotation, translation: [1.0, 2.0, 3.0] }, ..given[0].clone() }];
             assert_same(&parse(write_realitycapture(&given, |_| 1.0).as_bytes()).unwrap().poses, &given);

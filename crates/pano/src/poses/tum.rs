@@ -3,8 +3,9 @@
 //! Source: the file formats of the RGB-D benchmark (Sturm et al. 2012).
 
 use gausset_core::Pose;
+use gausset_io::dataset::exports::parse_numbers;
 
-use super::{FileProblem, NamedPose, Trajectory, parse_numbers};
+use super::{FileProblem, NamedPose, Trajectory};
 
 /// Parses a trajectory; the names are the time stamps as written.
 ///

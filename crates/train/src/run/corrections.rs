@@ -382,8 +382,11 @@ fn write_cameras(
 ) -> Result<(), WriteError> {
     let folder = cameras_folder(run);
     let files = match dataset.kind {
-        DatasetKind::Colmap => colmap_files(dataset, poses, saved_from_dataset),
-        _ => vec![("transforms.json", transforms_file(dataset, poses))],
+        DatasetKind::Nerfstudio | DatasetKind::InstantNgp | DatasetKind::Blender => {
+            vec![("transforms.json", transforms_file(dataset, poses))]
+        }
+        // The models of COLMAP express the lenses of all other programs.
+        _ => colmap_files(dataset, poses, saved_from_dataset),
     };
     // Ownership of existing files was checked when the run folder was taken.
     ownership::claim_for_files(
