@@ -41,6 +41,11 @@ pub fn quote(text: &str) -> String {
     format!("\"{}{cut}\"", short.escape_debug())
 }
 
+/// Whether a file begins as a Git LFS pointer, the text that Git stores in place of a file that was not downloaded.
+pub(crate) fn is_lfs_pointer(start: &[u8]) -> bool {
+    start.starts_with(b"version https://git-lfs.github.com/spec/")
+}
+
 /// Whether a terminal interprets this character instead of displaying it: controls (C0, DEL, C1), bidirectional marks,
 /// embeddings, overrides and isolates (UAX #9), line and paragraph separators. Joiners are excluded, because many
 /// scripts and emoji need them.
