@@ -6,7 +6,7 @@ use std::io::{Cursor, Write};
 use std::path::Path;
 
 use files::some_splats;
-use gausset_core::sh;
+use gausset_core::{Splats, se3, sh};
 use gausset_io::splat::{
     self, FORMATS, Format, Initial, LoadOptions, SaveOptions, SplatFile, SpzAxes, SpzOptions, parse,
 };
@@ -310,6 +310,19 @@ fn an_spz_of_version_1_has_half_floats_as_positions() {
 }
 
 #[test]
+fn no_writer_writes_a_file_without_splats() {
+    let none = [SplatFile::new(Splats::default()), SplatFile::new(Splats::zeros(1, 3))];
+    for row in FORMATS.iter().filter(|row| row.format.is_written()) {
+        for document in &none {
+            let error =
+                splat::write(&mut Vec::new(), document, row.format, &SaveOptions::default()).unwrap_err();
+            let expected = "no splats to write (expected at least one that can be drawn)";
+            assert_eq!(error.to_string(), expected, "{}", row.name);
+        }
+    }
+}
+
+#[test]
 fn the_last_iteration_in_an_output_folder_of_the_released_code_is_read() {
     let folder = files::temporary_folder();
     let of = |iteration: &str| folder.path().join("point_cloud").join(iteration);
@@ -328,4 +341,26 @@ fn the_last_iteration_in_an_output_folder_of_the_released_code_is_read() {
         assert_eq!(splat::recognise(&path), Some(Format::Ply));
     }
     assert_eq!(splat::recognise(&folder.path().join("no")), None);
+}
+
+#[test]
+fn formats_that_sort_splats_keep_the_sky_apart() {
+    let mut splats = some_splats(700, 1, 8);
+    splats.means.iter_mut().skip(500).for_each(|mean| *mean = mean.map(|v| 1000.0 * v + 2000.0));
+    let document = SplatFile { sky: 200, ..SplatFile::new(splats) };
+    for format in [Format::CompressedPly, Format::Sog, Format::Html, Format::Spz, Format::Gltf, Format::Ply] {
+        let mut bytes = Vec::new();
+        let saved = splat::write(&mut bytes, &document, format, &SaveOptions::default()).unwrap();
+        assert!(saved.lost.iter().all(|lost| !lost.contains("sky")), "{format:?}: {:?}", saved.lost);
+        let back = read(&bytes, "t").unwrap();
+        assert_eq!(back.sky, 200, "{format:?}");
+        let distance = |mean: &[f32; 3]| se3::norm(mean.map(f64::from));
+        let (scene, sky) = back.splats.means.split_at(500);
+        assert!(scene.iter().all(|mean| distance(mean) < 100.0), "{format:?}");
+        assert!(sky.iter().all(|mean| distance(mean) > 100.0), "{format:?}");
+        if let Some(steps) = saved.positions {
+            let sky = steps.sky.unwrap();
+            assert!(steps.scene <= sky && steps.to_string().contains(", sky to "), "{format:?}: {steps}");
+        }
+    }
 }

@@ -46,7 +46,7 @@ pub static FORMATS: [FormatRow; 8] = [
         read: compressed_ply::read,
         write: Some(compressed_ply::write),
         loses: "positions and scales in 10 or 11 bits of their chunk, rotations in 10 bits, colours, opacities and SH in 8 \
-                (SH within ±4); which splats are sky; the order of the splats",
+                (SH within ±4); the order of the splats",
     },
     FormatRow {
         format: Format::Ply,

@@ -34,9 +34,6 @@ pub(in crate::splat) fn write(
     _: &SaveOptions,
 ) -> io::Result<SaveReport> {
     let invalid = |reason: String| io::Error::new(io::ErrorKind::InvalidInput, reason);
-    if document.splats.is_empty() {
-        return Err(invalid("a glTF file needs splats (expected at least one)".to_owned()));
-    }
     let splats = &document.splats;
     let count = splats.len();
     let columns = columns(splats.sh_degree);
