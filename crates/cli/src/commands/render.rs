@@ -13,6 +13,7 @@ use gausset_train::orbit::ImageShape;
 use serde::Serialize;
 
 use super::near_plane::NearPlaneArgs;
+use super::spz_frame::SpzFrameArgs;
 use super::training::exit_status;
 use crate::EarlyExit;
 use crate::console::Console;
@@ -98,6 +99,8 @@ pub(crate) struct RenderArgs {
     #[arg(long, value_name = "COLOUR", value_parser = parse_background)]
     background: Option<Background>,
     #[command(flatten)]
+    spz: SpzFrameArgs,
+    #[command(flatten)]
     view: NearPlaneArgs,
     /// Replace existing images.
     #[arg(long, alias = "overwrite", short_aliases = ['y', 'w'])]
@@ -179,6 +182,7 @@ impl RenderArgs {
             input: self.input.clone(),
             cameras: self.cameras(),
             panorama: self.panorama,
+            spz_frame: self.spz.axes(),
             data: self.data.clone(),
             output: self.output.clone(),
             depth: self.depth,
