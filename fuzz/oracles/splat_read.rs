@@ -8,6 +8,10 @@ use gausset_io::splat::{FORMATS, Format, Initial, ReadLimits, SaveOptions, parse
 /// Reads the bytes; accepted splats are valid, and every format that can be written reproduces their number.
 pub(crate) fn check(bytes: &[u8]) {
     let (path, limits) = (Path::new("fuzz.splats"), ReadLimits { memory_bytes: 128 << 20 });
+    // Any bytes of the right length are a `.splat` if that is their name.
+    if let Ok(Initial::Splats(named)) = parse_initial(bytes, Path::new("fuzz.splat"), &limits) {
+        assert!((0..named.splats.len()).all(|i| named.splats.is_valid(i)));
+    }
     let document = match parse_initial(bytes, path, &limits) {
         Ok(Initial::Splats(document)) => document,
         Ok(Initial::Points(_)) => return,

@@ -9,6 +9,7 @@ use gausset_io::atomic::{Disk, Overwrite, plain_reason};
 use gausset_io::dataset::{self, Dataset, Loader, LoaderOptions, OpenOptions};
 use gausset_io::input_files::InputFiles;
 use gausset_io::run_folder::{EVALUATION_MARKER, eval_folder, evaluation_is_gausset_owned};
+use gausset_io::splat::{self, SpzAxes};
 use gausset_io::{input, ownership};
 use gausset_train::{
     EvalError, EvalOptions, EvalOutput, EvalReport, Exposures, LearntGains, Lpips, MetricSet, Split,
@@ -33,6 +34,8 @@ pub struct EvaluateOptions {
     pub run: PathBuf,
     /// Path of the dataset; `None` = where the run found it. Required for a splat file.
     pub data: Option<PathBuf>,
+    /// Axes of an SPZ file that does not specify them.
+    pub spz_frame: Option<SpzAxes>,
     /// Split to evaluate.
     pub split: Split,
     /// Definition of SSIM.
@@ -66,6 +69,7 @@ impl EvaluateOptions {
         Self {
             run: run.into(),
             data: None,
+            spz_frame: None,
             split: Split::Test,
             ssim: SsimDefinition::default(),
             reduction: 1,
@@ -115,6 +119,7 @@ pub fn evaluate(options: &EvaluateOptions, host: &mut Host<'_>) -> Result<Evalua
     // The result file inside a run folder is evaluated with the dataset, gains and poses of that run.
     let run = match options.run.is_file() {
         true => SavedRun::from_splat_file(&options.run),
+        false if splat::recognise(&options.run).is_some() => None,
         false => Some(SavedRun::read(&options.run)?),
     };
     // Reading needs no lock: files in a run folder are always complete, even during training.
@@ -178,7 +183,8 @@ impl EvaluationInput {
         engine: &mut dyn Engine,
         host: &mut Host<'_>,
     ) -> Result<Self, Failure> {
-        let scene_splats = scene_splat_count(&run.load_splats(engine, host)?);
+        let scene_splats =
+            scene_splat_count(&load_splats(&run.trained_splats()?, options.spz_frame, engine, host)?);
         let dataset = run.open_dataset(options.data_place(), host)?;
         Ok(Self {
             loader: run.loader(&dataset),
@@ -204,7 +210,7 @@ impl EvaluationInput {
             );
             return Err(Failure::usage(line));
         };
-        let file = load_splats(path, engine, host)?;
+        let file = load_splats(path, options.spz_frame, engine, host)?;
         let open = OpenOptions { allow_outside: options.allow_outside, ..OpenOptions::default() };
         let dataset = Arc::new(dataset::open(data, &open)?);
         warn_about_dataset(&dataset, host);

@@ -12,7 +12,7 @@ use gausset_io::dataset::{self, Dataset, Loader, LoaderOptions};
 use gausset_io::input_files::InputFiles;
 use gausset_io::lock::SharedLock;
 use gausset_io::run_folder::{self, check_no_links_out, config_path, splats_path};
-use gausset_io::splat::{self, LoadOptions, SplatFile};
+use gausset_io::splat::{self, Format, LoadOptions, SplatFile, SpzAxes};
 use gausset_train::{MemoryPlan, RecordedRun, SceneFacts, check_dataset, read_summary, with_refined_poses};
 
 use crate::{Failure, Host};
@@ -44,12 +44,13 @@ impl SavedRun {
         if is_result { Self::read(&folder).ok() } else { None }
     }
 
-    /// Reads the run of a folder; `None` for a file, and for a folder that is a splat format itself (an unpacked SOG).
+    /// Reads the run of a folder; `None` for a file, and for a folder that holds splats of another program
+    /// ([`splat::file_at`]).
     ///
     /// # Errors
     /// The folder is neither.
     pub fn from_input(input: &Path) -> Result<Option<Self>, Failure> {
-        let is_file = !input.is_dir() || splat::recognise(input).is_some();
+        let is_file = !input.is_dir() || !Self::is_run_folder(input) && splat::recognise(input).is_some();
         if is_file { Ok(None) } else { Self::read(input).map(Some) }
     }
 
@@ -129,7 +130,7 @@ impl SavedRun {
 
     /// Loads the trained splats onto a device.
     pub fn load_splats(&self, engine: &mut dyn Engine, host: &mut Host<'_>) -> Result<SplatFile, Failure> {
-        load_splats(&self.trained_splats()?, engine, host)
+        load_splats(&self.trained_splats()?, None, engine, host)
     }
 
     /// Render options of the finished run.
@@ -180,9 +181,30 @@ impl ChangedData {
     }
 }
 
-/// Reads a splat file, warns about its irregularities and loads it onto a device.
-pub fn load_splats(path: &Path, engine: &mut dyn Engine, host: &mut Host<'_>) -> Result<SplatFile, Failure> {
-    let file = splat::load(path, &LoadOptions::default())?;
+/// Reads a splat file, or the file of a folder ([`splat::file_at`]). `spz_frame` gives the axes of an SPZ that does not
+/// specify them.
+///
+/// # Errors
+/// The splats cannot be read, or `spz_frame` has no effect on them.
+pub fn read_splats(path: &Path, spz_frame: Option<SpzAxes>) -> Result<SplatFile, Failure> {
+    let file = splat::load(path, &LoadOptions { spz_frame, ..LoadOptions::default() })?;
+    let has_spz = matches!(file.format, Format::Spz | Format::Gltf);
+    if spz_frame.is_some() && !has_spz {
+        let (path, title) = (path.display(), file.format.row().title);
+        let line = format!("⟨spz-frame⟩: has no effect on {title} ({path}); leave it out (it needs an SPZ)");
+        return Err(Failure::new("option", line));
+    }
+    Ok(file)
+}
+
+/// Reads a splat file as [`read_splats`], warns about its irregularities and loads it onto a device.
+pub fn load_splats(
+    path: &Path,
+    spz_frame: Option<SpzAxes>,
+    engine: &mut dyn Engine,
+    host: &mut Host<'_>,
+) -> Result<SplatFile, Failure> {
+    let file = read_splats(path, spz_frame)?;
     for line in file.report.lines(path) {
         host.warn("the splats", line);
     }

@@ -4,13 +4,13 @@
 use std::path::{Path, PathBuf};
 use std::sync::Arc;
 
-use gausset::convert::{ConversionResult, ConvertOptions, SplatEdits, convert};
+use gausset::convert::{ConversionResult, ConvertOptions, SkyChoice, SplatEdits, convert};
 use gausset::device::DeviceOptions;
 use gausset::{Failure, Host};
 use gausset_core::engine::{Outputs, RenderOptions};
 use gausset_core::{Splats, sh};
 use gausset_io::atomic::{Disk, WriteOptions};
-use gausset_io::splat::{self, LoadOptions, SaveOptions, SplatFile};
+use gausset_io::splat::{self, Format, LoadOptions, SaveOptions, SplatFile, SpzAxes};
 use gausset_train::Up;
 use gausset_train::orbit::{ImageShape, orbit_splats};
 use tempfile::TempDir;
@@ -144,4 +144,137 @@ fn a_wanted_quality_chooses_the_fewest_bits_or_nothing_is_written() {
     // Requested SH bits are used, and refused if their quality is too low.
     assert_eq!(wanted(20.0, Some([3, 3])).unwrap().sh_bits, Some([3, 3]));
     assert!(wanted(psnr + 1.0, Some([4, 3])).is_err());
+}
+
+/// The scene with a sky of 40 splats behind it.
+fn write_scene_with_sky(folder: &Path) -> PathBuf {
+    let mut document = load(&write_scene(folder, 300));
+    for i in 0..40u8 {
+        let angle = f32::from(i);
+        let mean = [900.0 * angle.cos(), 900.0 * angle.sin(), 100.0];
+        document.splats.push(mean, [4.0; 3], [1.0, 0.0, 0.0, 0.0], 3.0, &[0.2; 48]);
+    }
+    document.sky = 40;
+    let path = folder.join("with_sky.ply");
+    splat::save(&Disk, &path, &document, &SaveOptions::default(), &WriteOptions::default()).unwrap();
+    path
+}
+
+#[test]
+fn a_sky_is_left_out_of_scene_formats_and_on_request() {
+    let folder = TempDir::new().unwrap();
+    let input = write_scene_with_sky(folder.path());
+    let output = |name: &str| folder.path().join(name);
+    let converted = |name: &str, sky| {
+        let options = ConvertOptions { sky, force: true, ..ConvertOptions::new(&input, output(name)) };
+        let result = run(&options).unwrap();
+        assert_eq!(result.read.sky, Some(40));
+        let far = load(&output(name)).splats.means.iter().filter(|mean| mean[2] == 100.0).count();
+        assert_eq!(far + result.removed.sky, 40, "{name}");
+        result.removed.sky
+    };
+    for (name, by_default) in
+        [("a.glb", 40), ("a.splat", 40), ("a.ply", 0), ("a.spz", 0), ("a.sog", 0), ("a.compressed.ply", 0)]
+    {
+        if ["a.glb", "a.splat", "a.ply"].contains(&name) {
+            assert_eq!(converted(name, SkyChoice::Auto), by_default, "{name}");
+            assert_eq!(converted(name, SkyChoice::Keep), 0, "{name}");
+            assert_eq!(converted(name, SkyChoice::Drop), 40, "{name}");
+        }
+        let options = ConvertOptions { force: true, ..ConvertOptions::new(&input, output(name)) };
+        let result = run(&options).unwrap();
+        assert_eq!((result.removed.sky, result.written.sky), (by_default, (by_default == 0).then_some(40)));
+    }
+    // A file that marks no sky: a warning, and nothing is removed.
+    let plain = write_scene(folder.path(), 10);
+    let mut warnings = Vec::new();
+    let options = ConvertOptions { sky: SkyChoice::Drop, ..ConvertOptions::new(&plain, output("b.ply")) };
+    let result = convert(
+        &options,
+        &mut Host::new(&Arc::default(), &mut |event| {
+            warnings.push(format!("{event:?}"));
+        }),
+    );
+    assert_eq!(result.unwrap().removed.sky, 0);
+    assert!(warnings.iter().any(|line| line.contains("no splats are marked as one")), "{warnings:?}");
+}
+
+#[test]
+fn a_limit_keeps_the_most_important_splats_and_the_size_is_never_above_it() {
+    let folder = TempDir::new().unwrap();
+    let input = write_scene(folder.path(), 3000);
+    let output = |name: &str| folder.path().join(name);
+    let few = ConvertOptions { max_splats: Some(100), ..ConvertOptions::new(&input, output("few.ply")) };
+    let result = run(&few).unwrap();
+    assert_eq!((result.written.count, result.removed.unimportant), (100, 2900));
+    assert!(
+        result.removed_importance > 0.1 && result.removed_importance < 0.9667,
+        "{}",
+        result.removed_importance
+    );
+    // Faint splats go before opaque ones, and the order of the others stays.
+    let (before, after) = (load(&input).splats, load(&output("few.ply")).splats);
+    let mut place = 0;
+    for mean in &after.means {
+        place += before.means[place..].iter().position(|other| other == mean).unwrap() + 1;
+    }
+    let mean_logit = |splats: &Splats| splats.opacity_logits.iter().sum::<f32>() / splats.len() as f32;
+    assert!(mean_logit(&after) > mean_logit(&before) + 0.2);
+    for (name, most) in
+        [("a.ply", 300_000), ("a.splat", 20_000), ("a.spz", 40_000), ("a.compressed.ply", 50_000)]
+    {
+        let options = ConvertOptions { max_bytes: Some(most), ..ConvertOptions::new(&input, output(name)) };
+        let result = run(&options).unwrap();
+        let bytes = std::fs::metadata(output(name)).unwrap().len();
+        assert!(bytes <= most && bytes as f64 > 0.9 * most as f64, "{name}: {bytes} of {most}");
+        assert_eq!(result.saved.bytes, bytes);
+    }
+    let options =
+        ConvertOptions { max_bytes: Some(10_000_000), ..ConvertOptions::new(&input, output("all.ply")) };
+    assert_eq!(run(&options).unwrap().removed.total(), 0);
+    let options = ConvertOptions { max_bytes: Some(20), ..ConvertOptions::new(&input, output("none.ply")) };
+    let failure = run(&options).unwrap_err();
+    assert!(failure.code == "usage" && failure.message.contains("no PLY is that small"), "{failure}");
+    assert!(!output("none.ply").exists());
+}
+
+#[test]
+fn an_output_folder_of_the_released_code_is_converted_and_no_splats_are_refused() {
+    let folder = TempDir::new().unwrap();
+    let input = write_scene(folder.path(), 20);
+    let last = folder.path().join("inria/point_cloud/iteration_30000");
+    std::fs::create_dir_all(&last).unwrap();
+    std::fs::copy(&input, last.join("point_cloud.ply")).unwrap();
+    let output = folder.path().join("out.spz");
+    let result = run(&ConvertOptions::new(folder.path().join("inria"), &output)).unwrap();
+    assert_eq!((result.written.count, result.input), (20, last.join("point_cloud.ply")));
+    let header = "ply\nformat ascii 1.0\nelement vertex 0\n";
+    let names = ["x", "y", "z", "f_dc_0", "f_dc_1", "f_dc_2", "opacity", "scale_0", "scale_1", "scale_2"];
+    let names = names.into_iter().chain(["rot_0", "rot_1", "rot_2", "rot_3"]);
+    let properties: String = names.map(|name| format!("property float {name}\n")).collect();
+    let empty = folder.path().join("empty.ply");
+    std::fs::write(&empty, format!("{header}{properties}end_header\n")).unwrap();
+    for name in ["e.ply", "e.splat", "e.spz", "e.sog", "e.glb", "e.html", "e.compressed.ply"] {
+        let failure = run(&ConvertOptions::new(&empty, folder.path().join(name))).unwrap_err();
+        let line = format!("{}: no splats to convert (expected at least one, found none)", empty.display());
+        assert_eq!((failure.code, failure.message), ("usage", line), "{name}");
+    }
+}
+
+#[test]
+fn the_axes_of_an_spz_can_be_given_wherever_splats_are_read() {
+    let folder = TempDir::new().unwrap();
+    let input = write_scene(folder.path(), 20);
+    let spz = folder.path().join("a.spz");
+    let options = ConvertOptions { spz_version: Some(3), ..ConvertOptions::new(&input, &spz) };
+    run(&options).unwrap();
+    let read = |axes| gausset::saved_run::read_splats(&spz, axes).unwrap().splats.means[3];
+    let [x, y, z] = read(None);
+    assert_eq!((read(Some(SpzAxes::AsIs)), read(Some(SpzAxes::Rub))), ([x, y, z], [x, -y, -z]));
+    let failure = gausset::saved_run::read_splats(&input, Some(SpzAxes::Rub)).unwrap_err();
+    assert!(
+        failure.code == "option" && failure.message.starts_with("⟨spz-frame⟩: has no effect on PLY"),
+        "{failure}"
+    );
+    assert_eq!(load(&spz).format, Format::Spz);
 }

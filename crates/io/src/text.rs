@@ -41,6 +41,27 @@ pub fn quote(text: &str) -> String {
     format!("\"{}{cut}\"", short.escape_debug())
 }
 
+/// The number of splats of a scene and of its sky, in the same words everywhere.
+///
+/// ```
+/// use gausset_io::text::scene_and_sky;
+///
+/// assert_eq!(scene_and_sky(6_000, 4_000), "6,000 and a sky of 4,000");
+/// assert_eq!(scene_and_sky(6_000, 0), "6,000");
+/// ```
+#[must_use]
+pub fn scene_and_sky(scene: u64, sky: u64) -> String {
+    match sky {
+        0 => grouped(scene),
+        _ => format!("{} and a sky of {}", grouped(scene), grouped(sky)),
+    }
+}
+
+/// Whether a file begins as a Git LFS pointer, the text that Git stores in place of a file that was not downloaded.
+pub(crate) fn is_lfs_pointer(start: &[u8]) -> bool {
+    start.starts_with(b"version https://git-lfs.github.com/spec/")
+}
+
 /// Whether a terminal interprets this character instead of displaying it: controls (C0, DEL, C1), bidirectional marks,
 /// embeddings, overrides and isolates (UAX #9), line and paragraph separators. Joiners are excluded, because many
 /// scripts and emoji need them.

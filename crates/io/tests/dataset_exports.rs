@@ -638,7 +638,7 @@ fn a_list_is_told_from_a_transforms_json() {
     let error = gausset_io::dataset::open(&path, &OpenOptions::default()).unwrap_err();
     assert_eq!(
         scene.line(&error.to_string()),
-        "DATA/list.json: top level: is a list (expected an object with frames as in transforms.json, the list of \
-         OpenSfM's reconstruction.json or of a cameras.json)"
+        "DATA/list.json: top level: is a list (expected an object with `frames`, as in transforms.json); \
+         reconstruction.json of OpenSfM and cameras.json of 3DGS are lists"
     );
 }

@@ -58,7 +58,7 @@ pub use gausset_metrics::{Lpips, SsimDefinition};
 pub use memory::MemoryPlan;
 pub use option_values::{
     Adam, Alpha, Background, Colours, Exposure, FreeSpace, InitPoints, MemoryLimit, Panoramas, Quality,
-    RandomBackground, Split, Strategy, TimeBudget, Up,
+    RandomBackground, Split, SpzFrame, Strategy, TimeBudget, Up,
 };
 pub use options::{OptionsError, TrainOptions};
 pub use plan::StepPlan;

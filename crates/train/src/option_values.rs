@@ -4,6 +4,7 @@ use std::fmt;
 use std::str::FromStr;
 
 use gausset_core::engine::AdamMode;
+use gausset_io::splat::SpzAxes;
 use serde::{Deserialize, Serialize};
 
 /// A value that is none of the words or forms of its option.
@@ -112,6 +113,25 @@ words! {
         Composite = "composite",
         /// A mask: transparent pixels are ignored.
         Mask = "mask",
+    }
+}
+
+words! {
+    /// Axes of SPZ files that do not specify them.
+    SpzFrame {
+        /// Those of a PLY, as most programs write them.
+        AsIs = "as-is",
+        /// x right, y up, z back, as the specification says.
+        Rub = "rub",
+    }
+}
+
+impl From<SpzFrame> for SpzAxes {
+    fn from(frame: SpzFrame) -> Self {
+        match frame {
+            SpzFrame::AsIs => Self::AsIs,
+            SpzFrame::Rub => Self::Rub,
+        }
     }
 }
 

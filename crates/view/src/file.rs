@@ -19,7 +19,7 @@ use gausset_io::dataset::{self, Dataset, Loader, LoaderOptions, OpenOptions};
 use gausset_io::input;
 use gausset_io::metrics_log::read_metrics;
 use gausset_io::run_folder::{EVALUATION_REPORT, eval_folder, metrics_path};
-use gausset_io::splat::{self, LoadOptions, SplatFile};
+use gausset_io::splat::{self, LoadOptions, SplatFile, SpzAxes};
 use serde_json::Value;
 
 use crate::hub::Hub;
@@ -43,6 +43,8 @@ const MAX_REPORT_BYTES: u64 = 64 << 20;
 pub struct FileViewOptions {
     /// A run folder or a splat file.
     pub input: PathBuf,
+    /// Axes of an SPZ file that does not specify them.
+    pub spz_frame: Option<SpzAxes>,
     /// Folder of the dataset. `None` = the dataset of the run; none for a splat file.
     pub data: Option<PathBuf>,
     /// Device that renders.
@@ -55,6 +57,7 @@ pub struct FileViewOptions {
 pub struct FileRenderer {
     engine: Box<dyn Engine>,
     splats: PathBuf,
+    load: LoadOptions,
     stamp: Option<FileStamp>,
     checked_at: Instant,
     /// Number of times that splats were loaded.
@@ -88,10 +91,10 @@ impl FileRenderer {
         let run = SavedRun::from_input(&options.input)?.or_else(|| SavedRun::from_splat_file(&options.input));
         let splats = match &run {
             Some(run) => run.trained_splats()?,
-            None => options.input.clone(),
+            None => splat::file_at(&options.input),
         };
         let stamp = stamp(&splats);
-        let file = load_splats(&splats, &mut *engine, host)?;
+        let file = load_splats(&splats, options.spz_frame, &mut *engine, host)?;
         let title = title(&options.input);
         let place = DataLocation {
             path: options.data.as_deref(),
@@ -130,6 +133,7 @@ impl FileRenderer {
         Ok(Self {
             engine,
             splats,
+            load: LoadOptions { spz_frame: options.spz_frame, ..LoadOptions::default() },
             stamp,
             checked_at: looked,
             loads: 1,
@@ -233,7 +237,7 @@ impl FileRenderer {
             within: within_box.into_iter().chain(ball).collect(),
             ..SplatEdits::default()
         };
-        let mut file = splat::load(&self.splats, &LoadOptions::default())?;
+        let mut file = splat::load(&self.splats, &self.load)?;
         if self.filter == filter {
             // Warn once per file, not whenever another filter is applied.
             file.report.lines(&self.splats).into_iter().for_each(|line| host.warn("the splats", line));

@@ -4,13 +4,14 @@ use std::path::PathBuf;
 
 use clap::Args;
 use clap::builder::{PossibleValuesParser, TypedValueParser};
-use gausset::convert::{ConvertOptions, SplatEdits, convert};
+use gausset::convert::{ConvertOptions, SkyChoice, SplatEdits, convert};
 use gausset_core::{Region, sh};
-use gausset_io::splat::{FORMATS, Format, SpzAxes};
-use gausset_train::Up;
+use gausset_io::splat::{FORMATS, Format};
+use gausset_train::{MemoryLimit, Up};
 
 use super::recognised::failure_of_other_file;
 use super::splat_facts;
+use super::spz_frame::SpzFrameArgs;
 use super::training::exit_status;
 use crate::EarlyExit;
 use crate::console::Console;
@@ -25,6 +26,7 @@ Examples:
   gausset convert run/ scene.spz --report          a tenth of the size; report the loss in dB
   gausset convert scene.ply scene.spz --min-psnr 45     fewest SH bits that keep 45 dB
   gausset convert scene.ply scene.compressed.ply   also .splat, .sog and .glb
+  gausset convert run/ scene.sog --max-size 5MB    as many splats as fit, the most important ones
   gausset convert run/ scene.html                  a self-contained page for any browser
   gausset convert scene.ply upright.ply --up z     rotate a scene with z up for common viewers
   gausset convert scene.ply table.ply --box=-1,-1,-1,1,1,1 --min-opacity 0.02
@@ -44,6 +46,12 @@ pub(crate) struct ConvertArgs {
     /// Output file; format by extension: .ply, .compressed.ply, .splat, .spz, .sog, .glb or .html.
     #[arg(value_name = "OUT")]
     output: PathBuf,
+    /// Leave out the sky, as .glb and .splat do by default.
+    #[arg(long, conflicts_with = "keep_sky")]
+    no_sky: bool,
+    /// Keep the sky in .glb and .splat as well.
+    #[arg(long)]
+    keep_sky: bool,
     /// Drop splats farther from the centre than FACTOR times the median distance (such as 20); keeps the sky.
     #[arg(long, value_name = "FACTOR", value_parser = parse_positive)]
     drop_far: Option<f64>,
@@ -81,6 +89,12 @@ pub(crate) struct ConvertArgs {
     /// Maximum SH degree, 0..3; higher degrees are dropped.
     #[arg(long, value_name = "DEGREE", value_parser = clap::value_parser!(u8).range(0..=i64::from(sh::MAX_DEGREE)))]
     sh_degree: Option<u8>,
+    /// Maximum number of splats; those with the least opacity times area are dropped.
+    #[arg(long, value_name = "N", value_parser = clap::value_parser!(u64).range(1..))]
+    max_splats: Option<u64>,
+    /// Maximum size of OUT, such as 2MB; the splats with the least opacity times area are dropped.
+    #[arg(long, value_name = "SIZE", value_parser = parse_file_size, conflicts_with = "min_psnr")]
+    max_size: Option<u64>,
     /// Sort the splats along a Morton curve.
     #[arg(long)]
     morton: bool,
@@ -96,9 +110,8 @@ pub(crate) struct ConvertArgs {
     /// SPZ version: 3 (for programs without zstd) or 4 [default: 4].
     #[arg(long, value_name = "N", value_parser = clap::value_parser!(u8).range(3..=4))]
     spz_version: Option<u8>,
-    /// Axes of the SPZ (IN or OUT): as-is (as in PLY) or rub (x right, y up, z back) [default: as IN declares].
-    #[arg(long, value_name = "AXES", value_parser = PossibleValuesParser::new(["as-is", "rub"]))]
-    spz_frame: Option<String>,
+    #[command(flatten)]
+    spz: SpzFrameArgs,
     /// Measure the loss: PSNR of OUT against its source, rendered from the held-out cameras of run IN or --data, or
     /// from 12 cameras around the splats.
     #[arg(long)]
@@ -124,7 +137,7 @@ pub(crate) fn run(args: &ConvertArgs, console: &Console) -> Result<Status, Early
     let interrupt = Interrupt::watch();
     match run_job(&interrupt, console, |host| convert(&args.options(), host)) {
         Ok(converted) => {
-            splat_facts::print_conversion(&converted, &args.output, console);
+            splat_facts::print_conversion(&converted, &args.output, args.no_sky, console);
             if args.json {
                 console.json_or_text(&splat_facts::conversion_json(&converted, &args.output), String::new)?;
             }
@@ -141,7 +154,15 @@ impl ConvertArgs {
             input: self.input.clone(),
             output: self.output.clone(),
             format: self.format.as_deref().and_then(Format::from_name),
+            sky: match (self.no_sky, self.keep_sky) {
+                (true, _) => SkyChoice::Drop,
+                (false, true) => SkyChoice::Keep,
+                (false, false) => SkyChoice::Auto,
+            },
+            max_splats: self.max_splats.map(|most| usize::try_from(most).unwrap_or(usize::MAX)),
+            max_bytes: self.max_size,
             edits: SplatEdits {
+                drop_sky: usual.drop_sky,
                 drop_far: self.drop_far,
                 min_opacity: self.min_opacity,
                 within: self.within_box.into_iter().chain(self.sphere).collect(),
@@ -157,10 +178,7 @@ impl ConvertArgs {
             no_normals: self.no_normals,
             sh_bits: self.sh_bits,
             spz_version: self.spz_version,
-            spz_frame: self
-                .spz_frame
-                .as_deref()
-                .map(|word| if word == "rub" { SpzAxes::Rub } else { SpzAxes::AsIs }),
+            spz_frame: self.spz.axes(),
             report: self.report,
             min_psnr: self.min_psnr,
             force: self.force,
@@ -211,6 +229,14 @@ fn parse_vector(text: &str) -> Result<[f64; 3], String> {
     match numbers(text).as_deref() {
         Some(&[x, y, z]) => Ok([x, y, z]),
         _ => Err(format!("expected three numbers x,y,z, found `{text}`")),
+    }
+}
+
+/// Parses a size of a file with the units of sizes of memory.
+fn parse_file_size(text: &str) -> Result<u64, String> {
+    match text.parse() {
+        Ok(MemoryLimit::Bytes(bytes)) if bytes > 0 => Ok(bytes),
+        _ => Err(format!("expected a size such as 2MB, 500KB or 2097152 bytes, found `{text}`")),
     }
 }
 

@@ -9,6 +9,7 @@ use gausset_train::eval::CONTACT_SHEET;
 use gausset_train::{Split, SsimDefinition};
 
 use super::near_plane::NearPlaneArgs;
+use super::spz_frame::SpzFrameArgs;
 use super::training::{WithLeftOut, exit_status};
 use crate::console::Console;
 use crate::device::ComputeArgs;
@@ -63,6 +64,8 @@ pub(crate) struct EvalArgs {
     #[arg(short, long, value_name = "DIR")]
     output: Option<PathBuf>,
     #[command(flatten)]
+    spz: SpzFrameArgs,
+    #[command(flatten)]
     view: NearPlaneArgs,
     /// Replace files in the folder that were not created by Gausset.
     #[arg(long, alias = "overwrite", short_aliases = ['y', 'w'])]
@@ -88,6 +91,7 @@ impl EvalArgs {
         EvaluateOptions {
             run: self.run.clone(),
             data: self.data.clone(),
+            spz_frame: self.spz.axes(),
             split: self.split,
             ssim: self.ssim,
             reduction: self.reduce,

@@ -5,10 +5,10 @@ use std::path::{Path, PathBuf};
 
 use clap::Args;
 use gausset::Failure;
-use gausset::saved_run::SavedRun;
+use gausset::saved_run::{SavedRun, read_splats};
 use gausset::splat_info::SplatInfo;
 use gausset_io::dataset::{self, Dataset, DatasetError, DatasetKind, OpenOptions, exports};
-use gausset_io::splat::{self, LoadOptions};
+use gausset_io::splat;
 use gausset_train::{RunSummary, read_summary};
 use serde::Serialize;
 
@@ -16,6 +16,7 @@ use super::exposure;
 use super::recognised::RecognisedFile;
 use super::splat_facts;
 use super::splat_statistics::SplatStatistics;
+use super::spz_frame::SpzFrameArgs;
 use crate::EarlyExit;
 use crate::console::Console;
 use crate::exit::Status;
@@ -37,6 +38,8 @@ pub(crate) struct InfoArgs {
     /// Splat file, dataset or run folder, or any other file that Gausset reads or writes.
     #[arg(value_name = "PATH")]
     path: PathBuf,
+    #[command(flatten)]
+    spz: SpzFrameArgs,
     /// Allow image names that point outside the image folder (by `..` or absolute paths).
     #[arg(long)]
     allow_outside: bool,
@@ -121,7 +124,7 @@ pub(crate) fn run(args: &InfoArgs, console: &Console) -> Result<Status, EarlyExi
     } else if !is_splats && (metadata.is_dir() || is_json_file) {
         dataset_info(path, args, console)
     } else {
-        splats_info(path, console)
+        splats_info(&splat::file_at(path), args.spz, console)
     }
 }
 
@@ -142,8 +145,8 @@ fn recognised_info(made: &RecognisedFile, console: &Console) -> Result<Status, E
     Ok(Status::Done)
 }
 
-fn splats_info(path: &Path, console: &Console) -> Result<Status, EarlyExit> {
-    let file = splat::load(path, &LoadOptions::default()).map_err(Failure::from)?;
+fn splats_info(path: &Path, spz: SpzFrameArgs, console: &Console) -> Result<Status, EarlyExit> {
+    let file = read_splats(path, spz.axes())?;
     for line in file.report.lines(path) {
         console.warn("the splats", line);
     }

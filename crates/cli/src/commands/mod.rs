@@ -23,6 +23,7 @@ pub(crate) mod render;
 pub(crate) mod report;
 mod splat_facts;
 mod splat_statistics;
+mod spz_frame;
 pub(crate) mod train;
 pub(crate) mod training;
 pub(crate) mod view;

@@ -14,6 +14,7 @@ use serde::Serialize;
 
 use super::near_plane::NearPlaneArgs;
 use super::recognised::failure_of_other_file;
+use super::spz_frame::SpzFrameArgs;
 use super::training::exit_status;
 use crate::EarlyExit;
 use crate::console::Console;
@@ -99,6 +100,8 @@ pub(crate) struct RenderArgs {
     #[arg(long, value_name = "COLOUR", value_parser = parse_background)]
     background: Option<Background>,
     #[command(flatten)]
+    spz: SpzFrameArgs,
+    #[command(flatten)]
     view: NearPlaneArgs,
     /// Replace existing images.
     #[arg(long, alias = "overwrite", short_aliases = ['y', 'w'])]
@@ -180,6 +183,7 @@ impl RenderArgs {
             input: self.input.clone(),
             cameras: self.cameras(),
             panorama: self.panorama,
+            spz_frame: self.spz.axes(),
             data: self.data.clone(),
             output: self.output.clone(),
             depth: self.depth,

@@ -37,7 +37,7 @@ pub(super) fn rows(facts: &SplatInfo, bytes: u64) -> Vec<(&'static str, String)>
         mode => mode,
     };
     let mut rows = vec![
-        ("splats", grouped(facts.count as u64)),
+        ("splats", count_of(facts)),
         ("SH degree", facts.sh_degree.to_string()),
         ("format", format!("{}{version}, {}", facts.format, gausset_io::text::format_bytes(bytes))),
         ("bounds", box_of(&facts.bounds)),
@@ -57,9 +57,6 @@ pub(super) fn rows(facts: &SplatInfo, bytes: u64) -> Vec<(&'static str, String)>
     if let Some(frame) = &facts.frame {
         rows.push(("frame", frame.clone()));
     }
-    if let Some(sky) = facts.sky {
-        rows.push(("sky", format!("{} of the splats", grouped(sky as u64))));
-    }
     if let Some(up) = facts.up {
         rows.push(("up", corner(up)));
     }
@@ -69,6 +66,12 @@ pub(super) fn rows(facts: &SplatInfo, bytes: u64) -> Vec<(&'static str, String)>
         }
     }
     rows
+}
+
+/// Formats the number of splats: `6,000 and a sky of 4,000`.
+fn count_of(facts: &SplatInfo) -> String {
+    let sky = facts.sky.unwrap_or(0);
+    gausset_io::text::scene_and_sky(facts.count.saturating_sub(sky) as u64, sky as u64)
 }
 
 /// Formats a part of the splats: `4,000 splats (8.3 %)`.
@@ -106,6 +109,11 @@ struct OutputJson<'a> {
     cropped: usize,
     /// Number of splats removed by each kind of option.
     removed: RemovedCounts,
+    /// Fraction of the sum of opacity times area that `--max-splats` and `--max-size` removed.
+    removed_importance: f64,
+    /// Largest step of the positions of the scene, scene units; left out if they are not rounded.
+    #[serde(skip_serializing_if = "Option::is_none")]
+    position_step: Option<f64>,
     /// Number of splats with a value outside the range of the format, by parameter.
     clipped: BTreeMap<&'static str, u64>,
     /// Other data that the format cannot store.
@@ -114,7 +122,9 @@ struct OutputJson<'a> {
 
 /// The result of a conversion as a JSON object.
 pub(super) fn conversion_json<'a>(converted: &'a ConversionResult, path: &'a Path) -> ConversionJson<'a> {
-    let ConversionResult { read, removed, written, saved, sh_bits, loss, edits_loss, .. } = converted;
+    let ConversionResult {
+        read, removed, removed_importance, written, saved, sh_bits, loss, edits_loss, ..
+    } = converted;
     let output = OutputJson {
         path,
         facts: written,
@@ -122,6 +132,8 @@ pub(super) fn conversion_json<'a>(converted: &'a ConversionResult, path: &'a Pat
         sh_bits: *sh_bits,
         cropped: removed.outside,
         removed: *removed,
+        removed_importance: *removed_importance,
+        position_step: saved.positions.map(|positions| positions.scene),
         clipped: saved.clipped.iter().copied().collect(),
         lost: &saved.lost,
     };
@@ -129,8 +141,8 @@ pub(super) fn conversion_json<'a>(converted: &'a ConversionResult, path: &'a Pat
     ConversionJson { kind: "convert", input: read, output, loss, edits_loss }
 }
 
-/// Prints what was written, and what was removed or could not be stored.
-pub(super) fn print_conversion(converted: &ConversionResult, output: &Path, console: &Console) {
+/// Prints what was written, and what was removed or could not be stored. `no_sky` says whether the sky was unwanted.
+pub(super) fn print_conversion(converted: &ConversionResult, output: &Path, no_sky: bool, console: &Console) {
     let (input, output, saved) = (converted.input.display(), output.display(), &converted.saved);
     if let Some(frame) = &converted.read.frame {
         console.note(format!("{input}: axes: {frame}"));
@@ -140,7 +152,7 @@ pub(super) fn print_conversion(converted: &ConversionResult, output: &Path, cons
         Some([first, others]) => format!(", SH in {first} and {others} bits"),
         None => String::new(),
     };
-    console.note(format!("{output}: {} splats, {size}{bits}", grouped(saved.splats)));
+    console.note(format!("{output}: {} splats, {size}{bits}", count_of(&converted.written)));
     let mut parts = Vec::new();
     if !saved.lost.is_empty() {
         parts.push(format!("not stored: {}", saved.lost.join(", ")));
@@ -153,8 +165,26 @@ pub(super) fn print_conversion(converted: &ConversionResult, output: &Path, cons
     if !parts.is_empty() {
         console.note(format!("{output}: {}", parts.join("; ")));
     }
-    let RemovedCounts { far, faint, outside } = converted.removed;
-    for (count, what) in [(far, "too far out"), (faint, "too transparent"), (outside, "outside the crop")] {
+    if let Some(positions) = saved.positions.filter(|positions| positions.is_coarse) {
+        let line = format!("{output}: {positions}, coarse for a scene of this size; .glb and .ply keep them");
+        console.warn("the splats", line);
+    } else if let Some(positions) = saved.positions {
+        console.note(format!("{output}: {positions}"));
+    }
+    let RemovedCounts { sky, far, faint, outside, unimportant } = converted.removed;
+    let of_sky = if no_sky { "the sky" } else { "the sky; --keep-sky keeps it" };
+    let share = format!(
+        "the least important, {:.2} % of the sum of opacity times area",
+        100.0 * converted.removed_importance
+    );
+    let removed = [
+        (sky, of_sky),
+        (far, "too far out"),
+        (faint, "too transparent"),
+        (outside, "outside the crop"),
+        (unimportant, share.as_str()),
+    ];
+    for (count, what) in removed {
         if count > 0 {
             console.note(format!("{input}: {} splats removed ({what})", grouped(count as u64)));
         }

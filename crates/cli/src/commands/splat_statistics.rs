@@ -4,7 +4,7 @@ use std::collections::BTreeMap;
 use std::io;
 
 use gausset_core::Splats;
-use gausset_io::splat::{self, FORMATS, SaveOptions, SplatFile};
+use gausset_io::splat::{self, FORMATS, Format, SaveOptions, SplatFile};
 use gausset_io::text;
 use serde::Serialize;
 
@@ -14,10 +14,14 @@ use crate::numbers::three_digits;
 const FAR_MEDIAN_DISTANCES: f64 = 10.0;
 /// Splats with a lower opacity count as transparent: they change an 8-bit image by at most one level.
 const TRANSPARENT_OPACITY: f64 = 1.0 / 255.0;
-/// Number of splats in the sample from which compressed sizes are estimated.
+/// Number of splats up to which files are really encoded.
+const ENCODED_SPLATS: usize = 32_768;
+/// Number of splats in the sample from which compressed sizes of larger files are estimated.
 const SAMPLE_SPLATS: usize = 8192;
 /// Number of contiguous pieces in the sample. They are contiguous because neighbours compress together.
 const SAMPLE_PIECES: usize = 8;
+/// Relative error of an estimate of a compressed format, as a range.
+const ESTIMATE_ERROR: f64 = 0.25;
 /// Bytes per splat for rendering in addition to its parameters: its projected record and its entries in tile lists.
 const RENDER_BYTES_PER_SPLAT: u64 = 64 + 32;
 
@@ -32,8 +36,10 @@ pub(super) struct SplatStatistics {
     far_share: f64,
     /// Fraction of the splats with an opacity below 1/255.
     transparent_share: f64,
-    /// Estimated size in bytes by output format.
+    /// Size in bytes by output format: exact up to 32,768 splats, estimated for larger files.
     bytes: BTreeMap<&'static str, u64>,
+    /// Whether the sizes are exact.
+    bytes_are_exact: bool,
     /// Estimated memory to render the splats, bytes.
     memory_bytes: u64,
 }
@@ -67,6 +73,7 @@ impl SplatStatistics {
             opacity: percentiles(opacities),
             size: percentiles(splats.log_scales.iter().map(longest).collect()),
             bytes: estimate_sizes(document),
+            bytes_are_exact: count <= ENCODED_SPLATS,
             memory_bytes: count as u64 * (4 * (11 + splats.sh_stride()) as u64 + RENDER_BYTES_PER_SPLAT),
         })
     }
@@ -74,11 +81,19 @@ impl SplatStatistics {
     /// Formats the statistics as rows of a table.
     pub(super) fn rows(&self) -> Vec<(&'static str, String)> {
         let three = |values: [f64; 3]| values.map(three_digits).join(" / ");
-        let sizes = self.bytes.iter().map(|(name, bytes)| format!("{name} {}", text::format_bytes(*bytes)));
+        let sizes = self.bytes.iter().map(|(name, bytes)| {
+            let is_exact = self.bytes_are_exact || !["spz", "sog", "html"].contains(name);
+            let range =
+                [1.0 - ESTIMATE_ERROR, 1.0 + ESTIMATE_ERROR].map(|factor| (*bytes as f64 * factor) as u64);
+            match range.map(text::format_bytes) {
+                _ if is_exact => format!("{name} {}", text::format_bytes(*bytes)),
+                [low, high] => format!("{name} {low} to {high}"),
+            }
+        });
         vec![
             ("opacity", format!("{} (10th percentile, median, 90th percentile)", three(self.opacity))),
             ("size", format!("{} scene units (same percentiles)", three(self.size))),
-            ("saved as", format!("about {}", sizes.collect::<Vec<_>>().join(", "))),
+            ("saved as", sizes.collect::<Vec<_>>().join(", ")),
             ("memory", format!("about {} to render", text::format_bytes(self.memory_bytes))),
         ]
     }
@@ -93,28 +108,36 @@ fn percentiles(mut values: Vec<f64>) -> [f64; 3] {
     })
 }
 
-/// Estimates the size in each output format from a sample of the splats.
+/// The size in each output format: that of the file, or for a large file extrapolated from two samples of it, because a
+/// part of the size does not depend on the number of splats.
 fn estimate_sizes(document: &SplatFile) -> BTreeMap<&'static str, u64> {
     let all = document.splats.len();
-    let sample = sample_splats(&document.splats);
-    let sampled = sample.len().max(1);
-    let sample = document.with_splats(sample, 0);
-    let written = FORMATS.iter().filter(|row| row.format.is_written());
-    let size = written.filter_map(|row| {
-        let saved = splat::write(&mut io::sink(), &sample, row.format, &SaveOptions::default()).ok()?;
-        Some((row.name, (saved.bytes as f64 * all as f64 / sampled as f64).round() as u64))
+    let size = |format: Format, part: &SplatFile| {
+        let saved = splat::write(&mut io::sink(), part, format, &SaveOptions::default()).ok()?;
+        Some(saved.bytes as f64)
+    };
+    let samples = (all > ENCODED_SPLATS).then(|| {
+        [SAMPLE_PIECES / 2, SAMPLE_PIECES]
+            .map(|pieces| document.with_splats(sample_splats(&document.splats, pieces), 0))
     });
-    size.collect()
+    let written = FORMATS.iter().filter(|row| row.format.is_written());
+    let sizes = written.filter_map(|row| {
+        let Some([half, whole]) = &samples else {
+            return size(row.format, document).map(|bytes| (row.name, bytes as u64));
+        };
+        let (less, more) = (size(row.format, half)?, size(row.format, whole)?);
+        let splats = whole.splats.len() as f64;
+        let slope = (more - less) / (splats - half.splats.len() as f64);
+        Some((row.name, (more + slope * (all as f64 - splats)).round() as u64))
+    });
+    sizes.collect()
 }
 
-/// All splats of a small file, or evenly spaced pieces of a larger one.
-fn sample_splats(splats: &Splats) -> Splats {
+/// Evenly spaced pieces of the splats.
+fn sample_splats(splats: &Splats, pieces: usize) -> Splats {
     let count = splats.len();
-    if count <= SAMPLE_SPLATS {
-        return splats.clone();
-    }
     let piece = SAMPLE_SPLATS / SAMPLE_PIECES;
-    let starts = (0..SAMPLE_PIECES).map(|k| k * (count - piece) / (SAMPLE_PIECES - 1));
+    let starts = (0..pieces).map(|k| k * (count - piece) / (pieces - 1));
     splats.select(&starts.flat_map(|start| start..start + piece).collect::<Vec<_>>())
 }
 

@@ -9,6 +9,7 @@ use gausset_view::file::{FileRenderer, FileViewOptions};
 use gausset_view::hub::Hub;
 
 use super::recognised::failure_of_other_file;
+use super::spz_frame::SpzFrameArgs;
 use super::viewer::{ListenArgs, announce, server_failure};
 use crate::EarlyExit;
 use crate::console::Console;
@@ -39,6 +40,8 @@ pub(crate) struct ViewArgs {
     #[arg(long, value_name = "PORT", help_heading = "Viewer")]
     port: Option<u16>,
     #[command(flatten)]
+    spz: SpzFrameArgs,
+    #[command(flatten)]
     listen: ListenArgs,
     /// Print the address without starting a browser.
     #[arg(long, help_heading = "Viewer")]
@@ -54,6 +57,7 @@ pub(crate) struct ViewArgs {
 pub(crate) fn run(args: &ViewArgs, console: &Console) -> Result<Status, EarlyExit> {
     let options = FileViewOptions {
         input: args.input.clone(),
+        spz_frame: args.spz.axes(),
         data: args.data.clone(),
         device: args.compute.device.options(),
         threads: args.compute.threads,

@@ -13,6 +13,8 @@ use serde::Serialize;
 /// Edits of splats, applied in the order of the fields. The default changes nothing.
 #[derive(Clone, Debug, PartialEq)]
 pub struct SplatEdits {
+    /// Removes the splats of the sky, if the file marks them.
+    pub drop_sky: bool,
     /// Removes scene splats farther from the middle than this many times the median distance; sky splats are kept. The
     /// middle is the median position along each axis.
     pub drop_far: Option<f64>,
@@ -38,6 +40,7 @@ pub struct SplatEdits {
 impl Default for SplatEdits {
     fn default() -> Self {
         Self {
+            drop_sky: false,
             drop_far: None,
             min_opacity: None,
             within: Vec::new(),
@@ -54,19 +57,23 @@ impl Default for SplatEdits {
 /// Number of splats removed by each filter; a splat counts once.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq, Serialize)]
 pub struct RemovedCounts {
+    /// Splats of the sky.
+    pub sky: usize,
     /// Too far from the middle of the scene.
     pub far: usize,
     /// Splats below the opacity limit.
     pub faint: usize,
     /// Outside the regions to keep.
     pub outside: usize,
+    /// Less important than others, above the largest number or size.
+    pub unimportant: usize,
 }
 
 impl RemovedCounts {
     /// Total over all filters.
     #[must_use]
     pub fn total(&self) -> usize {
-        self.far + self.faint + self.outside
+        self.sky + self.far + self.faint + self.outside + self.unimportant
     }
 }
 
@@ -80,7 +87,9 @@ impl SplatEdits {
             .map(|i| {
                 let mean = document.splats.means[i];
                 let is_scene = i < document.scene_len();
-                if is_scene && far.as_ref().is_some_and(|far| far.contains(mean)) {
+                if self.drop_sky && !is_scene {
+                    removed.sky += 1;
+                } else if is_scene && far.as_ref().is_some_and(|far| far.contains(mean)) {
                     removed.far += 1;
                 } else if opacity(document.splats.opacity_logits[i]) < least {
                     removed.faint += 1;
@@ -132,7 +141,8 @@ impl SplatEdits {
     /// Whether these edits can change renders other than by the transform.
     #[must_use]
     pub fn can_change_renders(&self) -> bool {
-        self.drop_far.is_some()
+        self.drop_sky
+            || self.drop_far.is_some()
             || self.min_opacity.is_some()
             || !self.within.is_empty()
             || self.sh_degree.is_some()
@@ -165,11 +175,8 @@ struct FarLimit {
 impl FarLimit {
     /// `None` without splats, and if the median distance is 0.
     fn of(document: &SplatFile, factor: f64) -> Option<Self> {
-        let means = document.splats.means.get(..document.scene_len())?;
-        let axis = |k: usize| upper_median(means.iter().map(|mean| f64::from(mean[k])).collect());
-        let middle = [axis(0)?, axis(1)?, axis(2)?];
-        let usual = upper_median(means.iter().map(|mean| distance(*mean, middle)).collect())?;
-        (usual > 0.0).then_some(Self { centre: middle, max_distance: factor * usual })
+        let (centre, usual) = middle_and_radius(document)?;
+        (usual > 0.0).then_some(Self { centre, max_distance: factor * usual })
     }
 
     fn contains(&self, mean: [f32; 3]) -> bool {
@@ -177,7 +184,16 @@ impl FarLimit {
     }
 }
 
-fn distance(mean: [f32; 3], from: [f64; 3]) -> f64 {
+/// The middle of a scene, the median along each axis, and the median distance from it; `None` without splats.
+pub(super) fn middle_and_radius(document: &SplatFile) -> Option<([f64; 3], f64)> {
+    let means = document.splats.means.get(..document.scene_len())?;
+    let axis = |k: usize| upper_median(means.iter().map(|mean| f64::from(mean[k])).collect());
+    let middle = [axis(0)?, axis(1)?, axis(2)?];
+    let radius = upper_median(means.iter().map(|mean| distance(*mean, middle)).collect())?;
+    Some((middle, radius))
+}
+
+pub(super) fn distance(mean: [f32; 3], from: [f64; 3]) -> f64 {
     se3::distance(mean.map(f64::from), from)
 }
 
@@ -248,8 +264,16 @@ mod tests {
         let removed = edits.filter(&mut some);
         // 0 to 4 are too transparent. Of 5 to 8, inside the box, the ball contains 6, 7 and 8. 9 and the sky are
         // outside the box.
-        assert_eq!(removed, RemovedCounts { far: 0, faint: 5, outside: 4 });
+        assert_eq!(removed, RemovedCounts { faint: 5, outside: 4, ..RemovedCounts::default() });
         assert_eq!((places(&some), some.sky), (vec![6.0, 7.0, 8.0], 0));
+    }
+
+    #[test]
+    fn the_sky_is_left_out_whole_and_alone() {
+        let mut scene = document();
+        let removed = SplatEdits { drop_sky: true, ..SplatEdits::default() }.filter(&mut scene);
+        assert_eq!((removed, scene.sky), (RemovedCounts { sky: 2, ..RemovedCounts::default() }, 0));
+        assert_eq!(scene.splats, document().scene().into_owned());
     }
 
     #[test]

@@ -2,6 +2,7 @@
 //! the loss.
 
 pub(crate) mod edits;
+mod importance;
 mod loss;
 
 use std::io::Write;
@@ -25,6 +26,7 @@ use gausset_train::orbit::{self, ImageShape};
 pub use edits::{RemovedCounts, SplatEdits};
 pub use loss::ConversionLoss;
 
+use self::importance::Ranking;
 use self::loss::LossMeter;
 use crate::device::DeviceOptions;
 use crate::saved_run::{ChangedData, DataLocation, SavedRun, file_render_options, splats_from_dataset_of};
@@ -51,6 +53,12 @@ pub struct ConvertOptions {
     pub format: Option<Format>,
     /// Edits to apply.
     pub edits: SplatEdits,
+    /// Whether splats of a sky are written.
+    pub sky: SkyChoice,
+    /// Largest number of splats; the least important ones are removed.
+    pub max_splats: Option<usize>,
+    /// Largest size of the output in bytes; the least important splats are removed.
+    pub max_bytes: Option<u64>,
     /// Removes splats outside the ball around the training cameras of the run, its radius multiplied by this factor.
     pub crop_to_cameras: Option<f64>,
     /// Dataset that the splats were trained on; `None` = where the run found it, or none for a file.
@@ -75,6 +83,19 @@ pub struct ConvertOptions {
     pub threads: u32,
 }
 
+/// Whether the splats of a sky are written.
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
+pub enum SkyChoice {
+    /// Not in the formats of programs that have a background of their own and place the view by the bounds of all splats:
+    /// glTF and `.splat`.
+    #[default]
+    Auto,
+    /// In all formats.
+    Keep,
+    /// In no format.
+    Drop,
+}
+
 impl ConvertOptions {
     /// Converts one file to another, with defaults for everything else.
     #[must_use]
@@ -92,6 +113,8 @@ pub struct ConversionResult {
     pub read: SplatInfo,
     /// Splats removed by the filters.
     pub removed: RemovedCounts,
+    /// Fraction of the sum of opacity times area that the splats above the largest number or size had.
+    pub removed_importance: f64,
     /// Statistics of the output.
     pub written: SplatInfo,
     /// Details of the written file.
@@ -146,7 +169,7 @@ pub fn convert(options: &ConvertOptions, host: &mut Host<'_>) -> Result<Conversi
     let output = &options.output;
     let format = options.format.map_or_else(|| format_of(output, "; or ⟨format⟩"), Ok)?;
     let run = SavedRun::from_input(&options.input)?;
-    let input = run.as_ref().map_or(Ok(options.input.clone()), SavedRun::trained_splats)?;
+    let input = run.as_ref().map_or_else(|| Ok(splat::file_at(&options.input)), SavedRun::trained_splats)?;
     let _reading = InputFiles::new([&input]);
     let write = WriteOptions { label: "splats", overwrite: options.overwrite(), ..WriteOptions::default() };
     check_free(&Disk, output, write.overwrite)?;
@@ -161,11 +184,13 @@ pub fn convert(options: &ConvertOptions, host: &mut Host<'_>) -> Result<Conversi
     let seen = options.training_cameras(run.as_ref(), &document, &input, host)?;
     let mut edits = options.edits.clone();
     edits.within.extend(options.crop_ball(seen.as_ref())?);
-    let is_weighed = options.report || options.min_psnr.is_some();
-    let original = (is_weighed && edits.can_change_renders()).then(|| document.clone());
+    edits.drop_sky |= options.drops_sky(format, &document, &input, host);
+    let is_weighed = options.is_weighed() || (options.is_limited() && seen.is_some());
+    let can_change = edits.can_change_renders() || options.is_limited();
+    let original = (is_weighed && can_change).then(|| document.clone());
     let sh_degree = document.splats.sh_degree;
-    let removed = edits.filter(&mut document);
-    if document.splats.is_empty() && removed.total() > 0 {
+    let mut removed = edits.filter(&mut document);
+    if document.splats.is_empty() {
         return Err(no_splats_left(&input, &removed));
     }
     edits.apply(&mut document);
@@ -175,6 +200,7 @@ pub fn convert(options: &ConvertOptions, host: &mut Host<'_>) -> Result<Conversi
         document.page = Some(Box::new(scene));
     }
 
+    let removed_importance = options.limit(format, &mut document, &mut removed, write)?;
     let mut conversion = Conversion { options, format, document: &document, write };
     if !is_weighed {
         let saved = splat::save(&Disk, output, &document, &conversion.save_options(None), &conversion.write)?;
@@ -184,6 +210,7 @@ pub fn convert(options: &ConvertOptions, host: &mut Host<'_>) -> Result<Conversi
             input,
             read,
             removed,
+            removed_importance,
             written,
             saved,
             sh_bits,
@@ -200,7 +227,18 @@ pub fn convert(options: &ConvertOptions, host: &mut Host<'_>) -> Result<Conversi
     };
     let (saved, sh_bits, loss) = conversion.save_measured(&mut scales, host)?;
     let written = SplatInfo::from_saved(&document, &saved);
-    Ok(ConversionResult { input, read, removed, written, saved, sh_bits, loss: Some(loss), edits_loss })
+    let loss = Some(loss);
+    Ok(ConversionResult {
+        input,
+        read,
+        removed,
+        removed_importance,
+        written,
+        saved,
+        sh_bits,
+        loss,
+        edits_loss,
+    })
 }
 
 /// Measures the loss between two sets of splats, rendered from cameras around them.
@@ -240,12 +278,74 @@ impl ConvertOptions {
         if self.force { Overwrite::Replace } else { Overwrite::Refuse }
     }
 
+    /// Whether the loss is measured on request.
+    fn is_weighed(&self) -> bool {
+        self.report || self.min_psnr.is_some() || self.is_limited() && self.data.is_some()
+    }
+
+    /// Whether the number of splats is limited.
+    fn is_limited(&self) -> bool {
+        self.max_splats.is_some() || self.max_bytes.is_some()
+    }
+
+    /// Whether the sky is left out.
+    fn drops_sky(&self, format: Format, document: &SplatFile, input: &Path, host: &mut Host<'_>) -> bool {
+        let has_sky = document.sky > 0;
+        if self.sky == SkyChoice::Drop && !has_sky {
+            let line = format!(
+                "{}: sky: no splats are marked as one (expected splats that Gausset trained); ⟨drop-far = 20⟩ removes \
+                 splats far out",
+                input.display()
+            );
+            host.warn("the splats", line);
+        }
+        let is_scene_format = matches!(format, Format::Gltf | Format::Splat) && document.scene_len() > 0;
+        has_sky && (self.sky == SkyChoice::Drop || self.sky == SkyChoice::Auto && is_scene_format)
+    }
+
+    /// Removes the least important splats until the number and the size of the file are within their limits. Returns the
+    /// fraction of the importance that they had.
+    fn limit(
+        &self,
+        format: Format,
+        document: &mut SplatFile,
+        removed: &mut RemovedCounts,
+        write: WriteOptions,
+    ) -> Result<f64, Failure> {
+        if !self.is_limited() {
+            return Ok(0.0);
+        }
+        let ranking = Ranking::of(document);
+        let before = document.splats.len();
+        let mut count = self.max_splats.unwrap_or(before).min(before);
+        if let Some(max_bytes) = self.max_bytes {
+            let size_of = |part: &SplatFile| {
+                let conversion = Conversion { options: self, format, document: part, write };
+                conversion.encode(None).map(|(bytes, _)| bytes.len() as u64)
+            };
+            let found = ranking.count_within(document, count, max_bytes, size_of)?;
+            count = found.ok_or_else(|| {
+                let (output, title) = (self.output.display(), format.row().title);
+                Failure::usage(format!(
+                    "{output}: ⟨max-size⟩: no {title} is that small (expected more than {max_bytes} bytes for one splat)"
+                ))
+            })?;
+        }
+        let removed_importance = ranking.keep(document, count);
+        removed.unimportant = before - document.splats.len();
+        Ok(removed_importance)
+    }
+
     /// Refuses options that have no effect with these formats.
     fn check_effects(&self, written: Format, read: Format, is_run: bool) -> Result<(), Failure> {
         let spz = Format::Spz;
         let keeps_order = matches!(written, Format::Ply | Format::Spz | Format::Gltf);
-        let is_weighed = self.report || self.min_psnr.is_some();
+        let is_weighed = self.is_weighed();
         let cameras = self.crop_to_cameras.is_some() || is_weighed || written == Format::Html;
+        if self.max_bytes.is_some() && self.min_psnr.is_some() {
+            let line = "⟨max-size⟩: excludes ⟨min-psnr⟩, which decides the size; leave out one of them";
+            return Err(Failure::new("option", line));
+        }
         let idle = [
             ("sh-bits", self.sh_bits.is_some() && written != spz, "an SPZ that is written"),
             ("spz-version", self.spz_version.is_some() && written != spz, "an SPZ that is written"),
@@ -276,23 +376,13 @@ impl ConvertOptions {
         input: &Path,
         host: &mut Host<'_>,
     ) -> Result<Option<TrainingCameras>, Failure> {
-        if self.crop_to_cameras.is_none() && !self.report && self.min_psnr.is_none() {
-            return Ok(None);
+        if self.crop_to_cameras.is_none() && !self.is_weighed() {
+            // The cost of a limit is measured where the cameras are known, and is no reason to fail.
+            let run = run.filter(|_| self.is_limited());
+            return Ok(run.and_then(|run| TrainingCameras::of_run(run, self.data.as_deref(), host).ok()));
         }
         match (run, &self.data) {
-            (Some(run), data) => {
-                let place = DataLocation {
-                    path: data.as_deref(),
-                    if_changed: ChangedData::Refuse,
-                    allow_outside: false,
-                };
-                let (turn, how) = (run.splats_from_dataset(), run.render_options());
-                Ok(Some(TrainingCameras {
-                    dataset: run.open_dataset(place, host)?,
-                    splats_from_dataset: turn,
-                    render_options: how,
-                }))
-            }
+            (Some(run), data) => TrainingCameras::of_run(run, data.as_deref(), host).map(Some),
             (None, Some(data)) => {
                 let dataset = Arc::new(dataset::open(data, &OpenOptions::default())?);
                 warn_about_dataset(&dataset, host);
@@ -331,8 +421,27 @@ struct TrainingCameras {
     render_options: RenderOptions,
 }
 
+impl TrainingCameras {
+    /// The cameras of a run's dataset, found where the run found it or at `data`.
+    fn of_run(run: &SavedRun, data: Option<&Path>, host: &mut Host<'_>) -> Result<Self, Failure> {
+        let place = DataLocation { path: data, if_changed: ChangedData::Refuse, allow_outside: false };
+        Ok(Self {
+            dataset: run.open_dataset(place, host)?,
+            splats_from_dataset: run.splats_from_dataset(),
+            render_options: run.render_options(),
+        })
+    }
+}
+
 fn no_splats_left(input: &Path, removed: &RemovedCounts) -> Failure {
+    if removed.total() == 0 {
+        return Failure::usage(format!(
+            "{}: no splats to convert (expected at least one, found none)",
+            input.display()
+        ));
+    }
     let reasons = [
+        (removed.sky, "of a sky"),
         (removed.far, "too far out"),
         (removed.faint, "too transparent"),
         (removed.outside, "outside the region to keep"),

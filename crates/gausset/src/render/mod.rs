@@ -12,6 +12,7 @@ use gausset_core::se3::Mat3;
 use gausset_io::atomic::Overwrite;
 use gausset_io::dataset::{self, Dataset, OpenOptions};
 use gausset_io::input_files::InputFiles;
+use gausset_io::splat::SpzAxes;
 use gausset_train::cameras::{self, NamedCamera};
 use gausset_train::orbit::{self, ImageShape};
 use gausset_train::{RunWarning, Split};
@@ -52,6 +53,8 @@ pub struct RenderJobOptions {
     /// Renders panoramas of this width (px) and half the height at the camera positions; their centre is the viewing
     /// direction of the camera.
     pub panorama: Option<u32>,
+    /// Axes of an SPZ file that does not specify them.
+    pub spz_frame: Option<SpzAxes>,
     /// Path of the dataset; `None` = where the run found it.
     pub data: Option<PathBuf>,
     /// Output folder; `None` = RUN/render, or the name of the file without its extension.
@@ -84,6 +87,7 @@ impl RenderJobOptions {
             input: input.into(),
             cameras: CameraChoice::Test,
             panorama: None,
+            spz_frame: None,
             data: None,
             output: None,
             depth: None,
@@ -193,7 +197,7 @@ fn from_run(
     engine: &mut dyn Engine,
     host: &mut Host<'_>,
 ) -> Result<RenderInput, Failure> {
-    let file = run.load_splats(engine, host)?;
+    let file = load_splats(&run.trained_splats()?, options.spz_frame, engine, host)?;
     let turn = run.splats_from_dataset();
     let cameras = match &options.cameras {
         CameraChoice::Path(path, size) => cameras::read_path(path, *size, &turn)?,
@@ -216,7 +220,7 @@ fn from_file(
     engine: &mut dyn Engine,
     host: &mut Host<'_>,
 ) -> Result<RenderInput, Failure> {
-    let file = load_splats(&options.input, engine, host)?;
+    let file = load_splats(&options.input, options.spz_frame, engine, host)?;
     let mut reading = Arc::default();
     let cameras = match (&options.cameras, &options.data) {
         (CameraChoice::Path(path, size), _) => {

@@ -5,7 +5,7 @@ use std::path::{Component, Path, PathBuf};
 use gausset_core::splats_transform::Similarity;
 use gausset_io::input::absolute;
 use gausset_io::splat::{self, Format, LoadOptions, SaveOptions, SplatFile};
-use gausset_io::text::grouped;
+use gausset_io::text::{grouped, scene_and_sky};
 use gausset_page::chart::LineChart;
 use gausset_page::report::ReportPage;
 use gausset_page::scene::ScenePage;
@@ -219,13 +219,8 @@ fn splat_statistics(report: &mut ReportPage, file: &SplatFile, histograms: &Hist
             histograms.log10_longest_over_shortest.chart("longest / shortest axis, log10"),
         ],
     );
-    let far = file.scene_len();
-    report.paragraph(&format!(
-        "{} splats, {} of them sky; SH degree {}.",
-        grouped(file.splats.len() as u64),
-        grouped((file.splats.len() - far) as u64),
-        file.sh_degree
-    ));
+    let count = scene_and_sky(file.scene_len() as u64, file.sky as u64);
+    report.paragraph(&format!("{count} splats; SH degree {}.", file.sh_degree));
 }
 
 fn profile_table(report: &mut ReportPage, profile: &Profile) {

@@ -27,7 +27,7 @@ use super::rounding::{ErrorDiffusion, Footprint};
 use super::source::SourceFile;
 use super::usable::{SplatCollector, row_values};
 use super::values::{self, ClampCounts, EXTREME_LOGIT};
-use super::{Format, Initial, SaveOptions, SaveReport, SplatError, SplatFile};
+use super::{Format, Initial, PositionSteps, SaveOptions, SaveReport, SplatError, SplatFile};
 
 /// Splats per chunk.
 const CHUNK: usize = 256;
@@ -168,7 +168,12 @@ pub(super) fn read(source: &mut SourceFile<'_>) -> Result<Initial, SplatError> {
     }
     let mut document = splats.into_document(Format::CompressedPly);
     document.set_stored_degree(stored_degree);
+    // Dropped splats may have belonged to the sky, so its count is invalid then.
+    let is_whole = document.report.dropped_total() == 0;
+    let sky = usize::try_from(header.comments.sky).ok();
+    let sky = sky.filter(|sky| is_whole && *sky <= document.splats.len()).unwrap_or(0);
     Ok(Initial::Splats(SplatFile {
+        sky,
         antialiased: header.comments.antialiased,
         flat: header.comments.flat,
         vertical_axis: header.comments.vertical_axis,
@@ -330,17 +335,24 @@ fn pack(values: [f32; 3], bits: [u32; 3], [low, high]: &[[f32; 3]; 2]) -> u32 {
 /// Writes a document.
 pub(super) fn write(writer: &mut dyn Write, document: &SplatFile, _: &SaveOptions) -> io::Result<SaveReport> {
     let splats = &document.splats;
-    let mut order = order::order_in_groups(&splats.means, CHUNK);
+    // The sky stays behind the scene, which keeps the order that tells them apart and one chunk at most with both.
+    let scene = document.scene_len();
+    let (scene_means, sky_means) = splats.means.split_at(scene);
+    let mut order = order::order_in_groups(scene_means, CHUNK);
+    order.extend(order::order_in_groups(sky_means, CHUNK).into_iter().map(|i| i + scene as u32));
     let in_chunk = |chunk: &mut [u32]| {
         let ranges = ranges_of(splats, chunk);
-        sort_by_morton(splats, &ranges, chunk);
+        let first_sky = chunk.iter().position(|i| *i as usize >= scene).unwrap_or(chunk.len());
+        let (of_scene, of_sky) = chunk.split_at_mut(first_sky);
+        sort_by_morton(splats, &ranges, of_scene);
+        sort_by_morton(splats, &ranges, of_sky);
         ranges
     };
     let chunks: Vec<ChunkRanges> = order.chunks_mut(CHUNK).map(in_chunk).collect();
     let rest = splats.sh_stride() - 3;
 
     let mut header = "ply\nformat binary_little_endian 1.0\n".to_owned();
-    header.push_str(&comments(&SplatFile { sky: 0, ..document.with_splats(Splats::default(), 0) }));
+    header.push_str(&comments(document));
     // Writing to a string cannot fail.
     let _ = writeln!(header, "element chunk {}", chunks.len());
     CHUNK_NAMES.iter().for_each(|name| header.extend(["property float ", name, "\n"]));
@@ -390,9 +402,12 @@ pub(super) fn write(writer: &mut dyn Write, document: &SplatFile, _: &SaveOption
     let body = chunks.len() * 4 * CHUNK_NAMES.len() + splats.len() * (16 + rest);
     let mut saved = SaveReport::new(Format::CompressedPly, splats.len(), (header.len() + body) as u64);
     saved.clipped = clips.into_counts();
-    let step = chunks.iter().map(|ranges| widest_step(&ranges.mean)).fold(0.0, f64::max);
-    saved.lost.push(format!("positions are kept to {step:.2e} scene units or better"));
-    saved.report_loss_of_sky(document);
+    let mut steps = vec![0.0; splats.len()];
+    for (chunk, ranges) in order.chunks(CHUNK).zip(&chunks) {
+        let step = widest_step(&ranges.mean);
+        chunk.iter().for_each(|&i| steps.iter_mut().skip(i as usize).take(1).for_each(|v| *v = step));
+    }
+    saved.positions = PositionSteps::of(document, |i| steps.get(i).copied().unwrap_or_default());
     Ok(saved)
 }
 

@@ -3,7 +3,8 @@
 //! ```text
 //! 3 f32 mean | 3 f32 scale (linear) | 4 u8 red green blue opacity | 4 u8 rotation wxyz, 128 + 128 q
 //! ```
-//! Records are sorted by size times opacity, so that a part of the file is a preview.
+//! Records are sorted by size times opacity, so that a part of the file is a preview. Rotations need not have length 1:
+//! readers normalise them.
 #![deny(clippy::indexing_slicing, reason = "what comes from outside is never an index")]
 
 use std::io::{self, Write};
@@ -46,6 +47,14 @@ impl Record {
         self.rotation.map(|b| (f32::from(b) - 128.0) / 128.0)
     }
 
+    /// The rotation with length 1; zeros if it has no length.
+    fn unit_quaternion(&self) -> [f32; 4] {
+        match self.quaternion() {
+            [0.0, 0.0, 0.0, 0.0] => [0.0; 4],
+            quaternion => values::unit_quaternion(quaternion).map(|v| v as f32),
+        }
+    }
+
     /// Whether the record is plausible: values that can be rendered ([`super::usable`]).
     fn is_plausible(&self) -> bool {
         let length: f32 = self.quaternion().iter().map(|v| v * v).sum();
@@ -70,13 +79,10 @@ pub(super) fn sniff(start: &FileStart) -> bool {
 pub(super) fn read(source: &mut SourceFile<'_>) -> Result<Initial, SplatError> {
     let count = source.bytes / RECORD_BYTES as u64;
     if !source.bytes.is_multiple_of(RECORD_BYTES as u64) {
+        let whole = count * RECORD_BYTES as u64;
+        let expected = format!("32 bytes a splat, {whole} bytes for {count} splats");
         let found = format!("{} bytes", source.bytes);
-        return Err(source.damaged_error(
-            "length",
-            "not a number of splats",
-            "a multiple of 32 bytes",
-            found,
-        ));
+        return Err(source.damaged_error("length", "cut off, or not a .splat file", expected, found));
     }
     let logits = values::byte_logits(EXTREME_LOGIT);
     let mut splats = SplatCollector::new(0, count, source.memory)?;
@@ -90,7 +96,7 @@ pub(super) fn read(source: &mut SourceFile<'_>) -> Result<Initial, SplatError> {
             let record = Record::parse(bytes);
             let log = |v: f32| if v == 0.0 { ZERO_LOG_SCALE } else { libm::log(f64::from(v)) as f32 };
             let ([x, y, z], [sx, sy, sz]) = (record.mean, record.scale.map(log));
-            let [qw, qx, qy, qz] = record.quaternion();
+            let [qw, qx, qy, qz] = record.unit_quaternion();
             let [red, green, blue, opacity] = record.colour;
             let [r, g, b] = [red, green, blue].map(|c| sh::dc_from_colour(f32::from(c) / 255.0));
             let logit = logits.get(usize::from(opacity)).copied().unwrap_or_default();

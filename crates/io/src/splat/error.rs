@@ -26,6 +26,12 @@ pub enum SplatError {
         /// Its first bytes, escaped.
         found: String,
     },
+    /// The file was not downloaded: Git stores this text in its place.
+    #[error("{}: content: a Git LFS pointer instead of the file (expected splats, found \"version https://git-lfs\"); run `git lfs pull`", path.display())]
+    LfsPointer {
+        /// The file that contains the pointer.
+        path: PathBuf,
+    },
     /// A known format that this version does not read.
     #[error("{}: format: cannot be read by this version (expected a PLY, SPZ, SOG, glTF, .splat or .ksplat, found {found}); convert it to PLY with another program", path.display())]
     UnsupportedFormat {

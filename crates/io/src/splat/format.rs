@@ -42,6 +42,12 @@ impl FileStart {
         self.bytes.windows(text.len()).any(|window| window == text.as_bytes())
     }
 
+    /// Whether the first bytes are text rather than numbers.
+    pub(super) fn is_text(&self) -> bool {
+        let start = self.bytes.get(..64).unwrap_or(&self.bytes);
+        start.iter().all(|byte| byte.is_ascii_graphic() || byte.is_ascii_whitespace())
+    }
+
     /// Whether it is a PLY of any kind.
     pub(super) fn is_ply(&self) -> bool {
         self.bytes.starts_with(b"ply\n") || self.bytes.starts_with(b"ply\r")

@@ -316,7 +316,7 @@ impl SectionReader<'_> {
     fn splat(&mut self, bytes: &[u8], centre: [f32; 3]) {
         let numbers = HeaderFields(bytes);
         let (layout, section) = (self.layout, self.section);
-        let half = |at: usize| from_half(numbers.u16(at));
+        let half = |at: usize| values::from_half(numbers.u16(at));
         let (mean, scale, quat) = if layout.level == 0 {
             let float = |k: usize| numbers.f32(4 * k);
             ([0, 1, 2].map(float), [3, 4, 5].map(float), [6, 7, 8, 9].map(float))
@@ -356,36 +356,5 @@ impl SectionReader<'_> {
                 }
             }
         }
-    }
-}
-
-/// Converts a 16-bit float (IEEE 754 binary16).
-fn from_half(bits: u16) -> f32 {
-    let (sign, exponent, fraction) =
-        (u32::from(bits >> 15) << 31, u32::from(bits >> 10 & 31), u32::from(bits & 1023));
-    match exponent {
-        // Subnormal: multiples of 2^-24.
-        0 => f32::from_bits(sign | (fraction as f32 * 2f32.powi(-24)).to_bits()),
-        31 => f32::from_bits(sign | 0x7f80_0000 | fraction << 13),
-        _ => f32::from_bits(sign | (exponent + 112) << 23 | fraction << 13),
-    }
-}
-
-#[cfg(test)]
-mod tests {
-    use super::from_half;
-
-    #[test]
-    fn halves_are_floats() {
-        let known = [
-            (0x3c00, 1.0),
-            (0xc000, -2.0),
-            (0x7bff, 65_504.0),
-            (0x0001, 5.960_464_5e-8),
-            (0x0400, 6.103_515_6e-5),
-        ];
-        known.iter().for_each(|(bits, value)| assert_eq!(from_half(*bits), *value));
-        assert!(from_half(0x7e00).is_nan() && from_half(0xfc00) == f32::NEG_INFINITY);
-        assert_eq!(from_half(0x8000).to_bits(), (-0.0f32).to_bits());
     }
 }

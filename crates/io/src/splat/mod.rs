@@ -18,6 +18,7 @@ mod memory;
 mod metadata;
 mod order;
 mod ply;
+mod position_steps;
 mod report;
 mod rounding;
 mod save;
@@ -35,6 +36,7 @@ use std::path::{Path, PathBuf};
 pub use document::{Initial, PointCloud, SplatFile};
 pub use error::SplatError;
 pub use format::Format;
+pub use position_steps::PositionSteps;
 pub use report::ReadReport;
 pub use save::{save, write};
 pub use save_options::{SaveOptions, SaveReport};
@@ -53,6 +55,8 @@ pub struct ReadLimits {
     pub memory_bytes: u64,
 }
 
+/// Name of the splats in an iteration's folder of the released 3DGS code.
+const EXPORTED_NAME: &str = "point_cloud.ply";
 /// Memory limit if the system does not report its memory.
 const UNKNOWN_MEMORY: u64 = 2 << 30;
 
@@ -95,7 +99,15 @@ pub fn load(path: &Path, options: &LoadOptions) -> Result<SplatFile, SplatError>
 /// # Errors
 /// The file contains neither, is damaged, or exceeds the memory limit.
 pub fn load_initial(path: &Path, limits: &ReadLimits) -> Result<Initial, SplatError> {
-    read_file(path, &LoadOptions { limits: *limits, ..LoadOptions::default() })
+    load_initial_with(path, &LoadOptions { limits: *limits, ..LoadOptions::default() })
+}
+
+/// As [`load_initial`], with options.
+///
+/// # Errors
+/// As [`load_initial`].
+pub fn load_initial_with(path: &Path, options: &LoadOptions) -> Result<Initial, SplatError> {
+    read_file(path, options)
 }
 
 /// As [`load_initial`], from bytes in memory; `path` is for messages.
@@ -130,10 +142,10 @@ pub fn parse(bytes: &[u8], path: &Path, options: &LoadOptions) -> Result<Initial
     read(&mut SourceFile { stream, bytes: bytes.len() as u64, path, folder: None, options, memory })
 }
 
-/// Format of a file, or of the folder of an unpacked SOG; `None` if it is not a splat file.
+/// Format of a file, or of the file of a folder ([`file_at`]); `None` if it is not a splat file.
 #[must_use]
 pub fn recognise(path: &Path) -> Option<Format> {
-    let path = &file_of(path);
+    let path = &file_at(path);
     let file = input::open(path, input::NO_LIMIT).ok()?;
     let bytes = file.metadata().ok()?.len();
     let (stream, options) = (&mut BufReader::new(file), &LoadOptions::default());
@@ -142,14 +154,33 @@ pub fn recognise(path: &Path) -> Option<Format> {
     Format::detect(&FileStart { bytes: source.start().ok()?, file_bytes: bytes }, path).ok()
 }
 
-/// The file to read first: `meta.json` if the path is the folder of a SOG.
-fn file_of(path: &Path) -> PathBuf {
-    let description = path.join("meta.json");
-    if path.is_dir() && description.is_file() { description } else { path.to_owned() }
+/// The file that is read for a path: for the folder of an unpacked SOG its `meta.json`, for the output folder of the released
+/// 3DGS code the `point_cloud/iteration_*/point_cloud.ply` of the last iteration; otherwise the path itself.
+#[must_use]
+pub fn file_at(path: &Path) -> PathBuf {
+    if !path.is_dir() {
+        return path.to_owned();
+    }
+    let is_file = |path: &PathBuf| path.is_file();
+    let description = Some(path.join("meta.json")).filter(is_file);
+    let exported = || Some(path.join(EXPORTED_NAME)).filter(is_file);
+    let last = || last_iteration(&path.join("point_cloud")).or_else(|| last_iteration(path));
+    description.or_else(exported).or_else(last).unwrap_or_else(|| path.to_owned())
+}
+
+/// The splats of the highest iteration in a folder of the released 3DGS code.
+fn last_iteration(folder: &Path) -> Option<PathBuf> {
+    let entries = std::fs::read_dir(folder).ok()?.flatten();
+    let iterations = entries.filter_map(|entry| {
+        let iteration: u64 = entry.file_name().to_str()?.strip_prefix("iteration_")?.parse().ok()?;
+        let file = entry.path().join(EXPORTED_NAME);
+        file.is_file().then_some((iteration, file))
+    });
+    iterations.max().map(|(_, file)| file)
 }
 
 fn read_file(path: &Path, options: &LoadOptions) -> Result<Initial, SplatError> {
-    let path = &file_of(path);
+    let path = &file_at(path);
     let io_error = |source| SplatError::Io { path: path.to_owned(), action: "open", source };
     let file = input::open(path, input::NO_LIMIT).map_err(io_error)?;
     let bytes = file.metadata().map_err(io_error)?.len();

@@ -50,21 +50,8 @@ pub fn save(
 /// # Ok::<(), std::io::Error>(())
 /// ```
 ///
-/// ```
-/// use gausset_core::Splats;
-/// use gausset_io::splat::{Format, SaveOptions, SplatFile, write};
-///
-/// // The rotation of the second splat is zero, which cannot be rendered.
-/// let mut splats = Splats::zeros(3, 2);
-/// splats.quats[0] = [1.0, 0.0, 0.0, 0.0];
-/// let report = write(&mut Vec::new(), &SplatFile::new(splats), Format::Splat, &SaveOptions::default())?;
-/// assert_eq!((report.splats, report.dropped, report.bytes), (1, 1, 32));
-/// assert_eq!(report.lost, ["SH above degree 0"]);
-/// # Ok::<(), std::io::Error>(())
-/// ```
-///
 /// # Errors
-/// The writer failed, the arrays of the splats are inconsistent, or the format cannot be written.
+/// The writer failed, there are no usable splats, their arrays are inconsistent, or the format cannot be written.
 pub fn write(
     writer: &mut dyn Write,
     document: &SplatFile,
@@ -78,6 +65,10 @@ pub fn write(
         return Err(invalid(format!("{} is read only", format.row().title)));
     };
     let (document, dropped) = usable_document(document);
+    // splat-transform and LichtFeld refuse it, too: not all formats can express it.
+    if document.splats.is_empty() {
+        return Err(invalid("no splats to write (expected at least one that can be drawn)".to_owned()));
+    }
     let saved = write(writer, &document, options)?;
     Ok(SaveReport { dropped, ..saved })
 }

@@ -2,7 +2,7 @@
 
 use gausset_core::splats_transform::Similarity;
 
-use super::{Format, SplatFile, SpzOptions};
+use super::{Format, PositionSteps, SplatFile, SpzOptions};
 
 /// Options of writing. Equal documents and options give equal bytes.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
@@ -43,6 +43,8 @@ pub struct SaveReport {
     pub sync_seconds: f64,
     /// Numbers of splats with a value outside the range of the format, which was clamped, by reason.
     pub clipped: Vec<(&'static str, u64)>,
+    /// How exactly positions are kept; `None` if their numbers are not rounded.
+    pub positions: Option<PositionSteps>,
     /// Other content that the file lacks: `SH above degree 0`.
     pub lost: Vec<String>,
 }
@@ -91,6 +93,7 @@ impl SaveReport {
             bytes,
             sync_seconds: 0.0,
             clipped,
+            positions: None,
             lost,
         }
     }

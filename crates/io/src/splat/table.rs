@@ -9,6 +9,7 @@ use super::{
     Initial, SaveOptions, SaveReport, SplatError, SplatFile, compressed_ply, dot_splat, gltf, html, ksplat,
     ply, sog, spz,
 };
+use crate::text;
 
 /// Properties of a format.
 #[derive(Debug)]
@@ -45,7 +46,7 @@ pub static FORMATS: [FormatRow; 8] = [
         read: compressed_ply::read,
         write: Some(compressed_ply::write),
         loses: "positions and scales in 10 or 11 bits of their chunk, rotations in 10 bits, colours, opacities and SH in 8 \
-                (SH within ±4); which splats are sky; the order of the splats",
+                (SH within ±4); the order of the splats",
     },
     FormatRow {
         format: Format::Ply,
@@ -167,10 +168,26 @@ impl Format {
         self.row().write.is_some()
     }
 
-    /// Detects the format of a file from its start.
+    /// Detects the format of a file from its start. A `.splat` has no magic number, so its name counts as well: before
+    /// magic numbers that its records may begin with by chance, and where no format recognises the start.
     pub(super) fn detect(start: &FileStart, path: &Path) -> Result<Self, SplatError> {
+        if text::is_lfs_pointer(&start.bytes) {
+            return Err(SplatError::LfsPointer { path: path.to_owned() });
+        }
+        if start.bytes.is_empty() {
+            let (place, what, expected) = ("length".to_owned(), "the file is empty", "splats".to_owned());
+            let found = "0 bytes".to_owned();
+            return Err(SplatError::Damaged { path: path.to_owned(), place, what, expected, found });
+        }
+        let is_named_splat = Self::from_path(path) == Some(Self::Splat);
+        if is_named_splat && dot_splat::sniff(start) {
+            return Ok(Self::Splat);
+        }
         if let Some(row) = FORMATS.iter().find(|row| (row.sniff)(start)) {
             return Ok(row.format);
+        }
+        if is_named_splat && !start.is_text() {
+            return Ok(Self::Splat);
         }
         if start.is_json() && start.contains("\"lodLevels\"") {
             let found = "a streamed SOG, the list of many others";

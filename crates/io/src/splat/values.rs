@@ -75,6 +75,18 @@ pub(super) fn to_byte(value: f64) -> (u8, bool) {
     ((value.clamp(0.0, 255.0) + 0.5) as u8, !(-0.5..=255.5).contains(&value))
 }
 
+/// Converts a 16-bit float (IEEE 754 binary16).
+pub(super) fn from_half(bits: u16) -> f32 {
+    let (sign, exponent, fraction) =
+        (u32::from(bits >> 15) << 31, u32::from(bits >> 10 & 31), u32::from(bits & 1023));
+    match exponent {
+        // Subnormal: multiples of 2^-24.
+        0 => f32::from_bits(sign | (fraction as f32 * 2f32.powi(-24)).to_bits()),
+        31 => f32::from_bits(sign | 0x7f80_0000 | fraction << 13),
+        _ => f32::from_bits(sign | (exponent + 112) << 23 | fraction << 13),
+    }
+}
+
 /// Counts splats with values outside the range of a format.
 #[derive(Default)]
 pub(super) struct ClampCounts(Vec<(&'static str, u64)>);
@@ -125,5 +137,19 @@ mod tests {
             let same: f64 = q.iter().zip(back).map(|(a, b)| a * b).sum();
             assert!((same.abs() - 1.0).abs() < 1e-7, "{q:?} {back:?}");
         }
+    }
+
+    #[test]
+    fn halves_are_floats() {
+        let known = [
+            (0x3c00, 1.0),
+            (0xc000, -2.0),
+            (0x7bff, 65_504.0),
+            (0x0001, 5.960_464_5e-8),
+            (0x0400, 6.103_515_6e-5),
+        ];
+        known.iter().for_each(|(bits, value)| assert_eq!(from_half(*bits), *value));
+        assert!(from_half(0x7e00).is_nan() && from_half(0xfc00) == f32::NEG_INFINITY);
+        assert_eq!(from_half(0x8000).to_bits(), (-0.0f32).to_bits());
     }
 }

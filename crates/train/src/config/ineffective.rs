@@ -34,6 +34,8 @@ pub(crate) enum Requirement {
     HeldOut,
     /// A start that is not a file.
     NoFile,
+    /// A start that is a file.
+    InitFile,
     /// A start that is not from dense points alone.
     OtherPoints,
     /// A start for which points are selected.
@@ -102,6 +104,11 @@ const RULES: &[RequirementRule] = &[
         // 0 means "at the end only", which is the actual behaviour.
         is_unmet: |o| o.test_every == Some(0) && o.eval_every != Some(0),
         why: "with ⟨test-every = 0⟩, which holds no picture out; leave it out, or hold some out",
+    },
+    RequirementRule {
+        needs: Requirement::InitFile,
+        is_unmet: |o| o.init.is_none(),
+        why: "without ⟨init⟩; leave it out, or give ⟨init⟩ with an SPZ",
     },
     RequirementRule {
         needs: Requirement::NoFile,

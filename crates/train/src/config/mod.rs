@@ -23,7 +23,9 @@ pub(crate) use ineffective::Requirement;
 pub use record::{RecordedRun, RunRecord};
 
 use crate::memory::MemoryPlan;
-use crate::option_values::{Alpha, Background, MemoryLimit, Panoramas, Quality, Strategy, TimeBudget, Up};
+use crate::option_values::{
+    Alpha, Background, MemoryLimit, Panoramas, Quality, SpzFrame, Strategy, TimeBudget, Up,
+};
 use crate::options::TrainOptions;
 use crate::plan::StepPlan;
 use crate::recipe::Recipe;
@@ -67,6 +69,8 @@ pub struct DataConfig {
     pub sparse: Option<PathBuf>,
     /// Splats or points to start from.
     pub init: Option<PathBuf>,
+    /// Axes of an SPZ file to start from that does not specify them.
+    pub spz_frame: Option<SpzFrame>,
     /// Images may be outside the image folder.
     pub allow_outside: bool,
     /// Missing or unreadable images do not change the exit code.

@@ -17,7 +17,7 @@ use super::value::OptionValue;
 use crate::config::{ConfigError, Requirement, TrainConfig};
 use crate::option_values::{
     Adam, Alpha, Background, Exposure, FreeSpace, InitPoints, MemoryLimit, Panoramas, Quality,
-    RandomBackground, Strategy, TimeBudget, Up,
+    RandomBackground, SpzFrame, Strategy, TimeBudget, Up,
 };
 use crate::plan::StepPlan;
 use crate::recipe::{DensityRules, ExposureRecipe, PoseRecipe};
@@ -43,6 +43,9 @@ options! {
     sparse: PathBuf = listed(Data, "DIR").optional_field(|c| &mut c.data.sparse).needs(&[Requirement::Folder]);
     /// PLY file of splats or points used for initialisation instead of the dataset's points.
     init: PathBuf = listed(Data, "FILE").optional_field(|c| &mut c.data.init);
+    /// Axes of an SPZ file that does not specify them: as-is (as in PLY) or rub (x right, y up, z back); as-is by default.
+    spz_frame: SpzFrame = listed(Data, "AXES")
+        .optional_field(|c| &mut c.data.spz_frame).needs(&[Requirement::InitFile]).help_lists_words();
     /// Allow image names that point outside the image folder (by `..` or absolute paths).
     allow_outside: bool = listed(Data, "BOOL").default(false).field(|c| &mut c.data.allow_outside);
     /// Exit with code 0 instead of 1 if images are missing or unreadable; they are still counted and reported.

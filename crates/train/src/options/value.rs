@@ -8,7 +8,7 @@ use std::str::FromStr;
 use crate::config::ConfigError;
 use crate::option_values::{
     Adam, Alpha, Background, Exposure, FreeSpace, InitPoints, MemoryLimit, Panoramas, ParseValueError,
-    Quality, RandomBackground, Strategy, TimeBudget, Up,
+    Quality, RandomBackground, SpzFrame, Strategy, TimeBudget, Up,
 };
 use crate::plan::StepPlan;
 
@@ -259,6 +259,7 @@ texts! {
     FreeSpace: word_syntax(Self::WORDS),
     InitPoints: word_syntax(Self::WORDS),
     Panoramas: word_syntax(Self::WORDS),
+    SpzFrame: word_syntax(Self::WORDS),
     Quality: word_syntax(Self::WORDS),
     RandomBackground: word_syntax(Self::WORDS),
     Strategy: word_syntax(Self::WORDS),

@@ -9,7 +9,7 @@ use gausset_core::engine::{DeviceInfo, Engine, EngineError, TrainState};
 use gausset_core::{Pose, Splats};
 use gausset_io::dataset::init::{self, InitOptions};
 use gausset_io::dataset::{Dataset, DatasetKind, Loader, LoaderOptions};
-use gausset_io::splat::{self, Initial, ReadLimits};
+use gausset_io::splat::{self, Initial, LoadOptions, ReadLimits, SpzAxes};
 
 use super::budget::Forecast;
 use super::corrections::{self, Corrections};
@@ -45,7 +45,7 @@ pub(super) fn initial_splats(
         seed: recipe.seed,
     };
     let start = match &config.data.init {
-        Some(path) => from_file(path, &options, config.max_memory_bytes())?,
+        Some(path) => from_file(path, &options, config)?,
         None => init::initial_splats(dataset, &options),
     };
     if start.splats.is_empty() {
@@ -59,10 +59,11 @@ pub(super) fn initial_splats(
 fn from_file(
     path: &Path,
     options: &InitOptions,
-    memory_bytes: u64,
+    config: &TrainConfig,
 ) -> Result<init::InitialSplats, TrainError> {
-    let limits = ReadLimits { memory_bytes: MemoryPlan::start_budget(memory_bytes) };
-    let mut start = match splat::load_initial(path, &limits)? {
+    let limits = ReadLimits { memory_bytes: MemoryPlan::start_budget(config.max_memory_bytes()) };
+    let load = LoadOptions { limits, spz_frame: config.data.spz_frame.map(SpzAxes::from) };
+    let mut start = match splat::load_initial_with(path, &load)? {
         Initial::Splats(file) => {
             // The sky is learnt again; sky splats of the file would only interfere.
             let splats = finite_splats(file.scene().into_owned()).with_sh_degree(options.sh_degree);

@@ -1,17 +1,20 @@
 //! Opens the buffers of a glTF: in the file itself, in another file, or in its JSON.
 #![deny(clippy::indexing_slicing, reason = "what comes from outside is never an index")]
 
-use std::io::{BufReader, Cursor};
+use std::io::{BufReader, Cursor, Read, Seek, SeekFrom};
 
 use data_encoding::BASE64_NOPAD;
 
 use crate::input;
 use crate::splat::SplatError;
 use crate::splat::source::{SeekableRead, SourceFile};
-use crate::text::quote;
+use crate::text::{self, quote};
 
 /// Bytes of read-ahead per file.
 const AHEAD_BYTES: usize = 1 << 18;
+
+/// Bytes from which a Git LFS pointer is recognised.
+const LFS_POINTER_BYTES: u64 = 64;
 
 /// Source of the bytes of a buffer.
 pub(super) enum Buffer {
@@ -30,6 +33,23 @@ impl Buffer {
         match self {
             Self::Inside(_, bytes) | Self::Other(_, bytes) => *bytes,
         }
+    }
+
+    /// Fills a slice from an offset in the buffer.
+    pub(super) fn read(
+        &mut self,
+        source: &mut SourceFile<'_>,
+        at: u64,
+        bytes: &mut [u8],
+    ) -> Result<(), SplatError> {
+        let read = |stream: &mut dyn SeekableRead, at: u64, bytes: &mut [u8]| {
+            stream.seek(SeekFrom::Start(at)).and_then(|_| stream.read_exact(bytes))
+        };
+        let result = match self {
+            Self::Inside(begin, _) => read(source.stream, *begin + at, bytes),
+            Self::Other(stream, _) => read(&mut **stream, at, bytes),
+        };
+        result.map_err(|error| source.io(error))
     }
 }
 
@@ -52,9 +72,9 @@ pub(super) fn open_buffer(
             ));
         }
         (Some(uri), _) if uri.starts_with("data:") => {
-            let text = uri.split_once(";base64,").map(|(_, text)| text.as_bytes()).unwrap_or_default();
-            let mut content = source.memory.vec_with_capacity(text.len() as u64 / 4 * 3 + 3)?;
-            let Some(()) = base64(text, &mut content) else {
+            let encoded = uri.split_once(";base64,").map(|(_, text)| text.as_bytes()).unwrap_or_default();
+            let mut content = source.memory.vec_with_capacity(encoded.len() as u64 / 4 * 3 + 3)?;
+            let Some(()) = base64(encoded, &mut content) else {
                 return Err(source.damaged_error(place, "data that cannot be read", "base64", quote(uri)));
             };
             let bytes = content.len() as u64;
@@ -68,8 +88,14 @@ pub(super) fn open_buffer(
                 source.folder.filter(|_| !name.contains(':') && !name.contains('\\')).ok_or_else(outside)?;
             let path = input::resolve_inside(folder, &name).map_err(|_| outside())?;
             let io_error = |error| SplatError::Io { path: path.clone(), action: "open", source: error };
-            let file = input::open(&path, input::NO_LIMIT).map_err(io_error)?;
+            let mut file = input::open(&path, input::NO_LIMIT).map_err(io_error)?;
             let bytes = file.metadata().map_err(io_error)?.len();
+            let mut start = Vec::new();
+            let read = (&mut file).take(LFS_POINTER_BYTES).read_to_end(&mut start);
+            read.and_then(|_| file.rewind()).map_err(io_error)?;
+            if text::is_lfs_pointer(&start) {
+                return Err(SplatError::LfsPointer { path });
+            }
             source.memory.reserve(AHEAD_BYTES as u64)?;
             (Buffer::Other(Box::new(BufReader::with_capacity(AHEAD_BYTES, file)), bytes), bytes)
         }

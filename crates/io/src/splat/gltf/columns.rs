@@ -1,16 +1,14 @@
 //! Attributes of splats in a glTF: columns of numbers, read in blocks of rows.
 #![deny(clippy::indexing_slicing, reason = "what comes from outside is never an index")]
 
-use std::io::SeekFrom;
-
-use gausset_core::sh;
 use gausset_core::splats_transform::Similarity;
+use gausset_core::{Splats, sh};
 
 use super::buffers::Buffer;
 use super::json::{Accessor, BufferView, GltfRoot, Primitive};
-use super::sh_attribute;
+use super::{EXTENSION, sh_name};
 use crate::splat::axes::HalfTurn;
-use crate::splat::source::{SeekableRead, SourceFile};
+use crate::splat::source::SourceFile;
 use crate::splat::usable::{SplatCollector, row_values};
 use crate::splat::values;
 use crate::splat::{Format, SplatError, SplatFile};
@@ -40,22 +38,85 @@ enum Component {
     U16(bool),
 }
 
-/// Splats of one primitive: its columns in the order of [`ATTRIBUTES`], then SH.
+/// Splats of one primitive.
 pub(super) struct Columns {
-    geometry: Vec<Column>,
-    sh: Vec<Column>,
+    /// The columns, and the offset of each in a decoded row.
+    columns: Vec<(Column, usize)>,
+    /// Drafts: `COLOR_0`, the colour and opacity of splats without columns of their own for them.
+    colour: Option<Column>,
+    /// Drafts: factor on the positions.
+    position_scale: f32,
     pub(super) count: u64,
     pub(super) degree: u8,
-    pub(super) transform: Similarity,
+    transform: Similarity,
 }
 
-/// Attributes except SH, with their shape and number of components.
-const ATTRIBUTES: [(&str, &str, usize); 4] = [
-    ("POSITION", "VEC3", 3),
-    ("KHR_gaussian_splatting:ROTATION", "VEC4", 4),
-    ("KHR_gaussian_splatting:SCALE", "VEC3", 3),
-    ("KHR_gaussian_splatting:OPACITY", "SCALAR", 1),
-];
+/// Prefixes of attribute names: that of the extension, and that of its drafts.
+const PREFIXES: [&str; 2] = ["KHR_gaussian_splatting:", "_"];
+/// Offsets in a decoded row.
+const MEAN: usize = 0;
+const LOG_SCALE: usize = 3;
+const QUATERNION: usize = 6;
+const LOGIT: usize = 10;
+const SH: usize = 11;
+
+/// The attributes of a primitive.
+struct Attributes<'a, 'b> {
+    source: &'a SourceFile<'b>,
+    root: &'a GltfRoot,
+    buffers: &'a [Buffer],
+    primitive: &'a Primitive,
+}
+
+impl Attributes<'_, '_> {
+    /// Index of the accessor of an attribute with one of the prefixes.
+    fn find(&self, name: &str) -> Option<usize> {
+        PREFIXES.iter().find_map(|prefix| self.primitive.attributes.get(&format!("{prefix}{name}")).copied())
+    }
+
+    /// The column of an attribute with one of the prefixes.
+    fn own(&self, name: &str, shape: &str, parts: usize) -> Result<Column, SplatError> {
+        self.column(&format!("{EXTENSION}:{name}"), self.find(name), shape, parts)
+    }
+
+    /// The column of an accessor; `name` is for messages.
+    fn column(
+        &self,
+        name: &str,
+        accessor: Option<usize>,
+        shape: &str,
+        parts: usize,
+    ) -> Result<Column, SplatError> {
+        let place = format!("attribute {name}");
+        let Some(accessor) = accessor.and_then(|index| self.root.accessors.get(index)) else {
+            return Err(self.source.damaged_error(place, "missing", "an accessor", "none"));
+        };
+        let problem = |[expected, found]: [String; 2]| {
+            self.source.damaged_error(&*place, "an accessor that cannot be read", expected, found)
+        };
+        Column::from_accessor(accessor, &self.root.buffer_views, self.buffers, shape, parts).map_err(problem)
+    }
+
+    /// `COLOR_0`, if it stands for the SH of degree 0.
+    fn colour(&self) -> Result<Option<Column>, SplatError> {
+        let index = self.primitive.attributes.get("COLOR_0").copied();
+        let Some(accessor) = index.and_then(|index| self.root.accessors.get(index)) else { return Ok(None) };
+        if self.find(&sh_name(0)).is_some() {
+            return Ok(None);
+        }
+        let (shape, parts) = if accessor.shape == "VEC3" { ("VEC3", 3) } else { ("VEC4", 4) };
+        self.column("COLOR_0", index, shape, parts).map(Some)
+    }
+
+    /// SH degree above 0 for which there are attributes.
+    fn degree(&self) -> u8 {
+        let has = |coefficient: usize| self.find(&sh_name(coefficient)).is_some();
+        (1..=sh::MAX_DEGREE)
+            .take_while(|&degree| (sh::coefficients(degree - 1)..sh::coefficients(degree)).any(has))
+            .last()
+            .unwrap_or(0)
+    }
+}
 
 impl Columns {
     pub(super) fn from_primitive(
@@ -65,32 +126,25 @@ impl Columns {
         primitive: &Primitive,
         transform: Similarity,
     ) -> Result<Self, SplatError> {
-        let column = |name: &str, shape: &str, parts: usize| -> Result<Column, SplatError> {
-            let place = format!("attribute {name}");
-            let accessor = primitive.attributes.get(name).and_then(|&index| root.accessors.get(index));
-            let Some(accessor) = accessor else {
-                return Err(source.damaged_error(place, "missing", "an accessor", "none"));
-            };
-            let problem = |[what, expected, found]: [String; 3]| {
-                let _ = &what;
-                source.damaged_error(&*place, "an accessor that cannot be read", expected, found)
-            };
-            Column::from_accessor(accessor, &root.buffer_views, buffers, shape, parts).map_err(problem)
-        };
-        let geometry: Vec<Column> = ATTRIBUTES
-            .iter()
-            .map(|(name, shape, parts)| column(name, shape, *parts))
-            .collect::<Result<_, _>>()?;
-        let has = |coefficient: usize| primitive.attributes.contains_key(&sh_attribute(coefficient));
-        let degree = (1..=sh::MAX_DEGREE)
-            .take_while(|&degree| (sh::coefficients(degree - 1)..sh::coefficients(degree)).any(has))
-            .last()
-            .unwrap_or(0);
-        let sh: Vec<Column> = (0..sh::coefficients(degree))
-            .map(|coefficient| column(&sh_attribute(coefficient), "VEC3", 3))
-            .collect::<Result<_, _>>()?;
-        let count = geometry.first().map_or(0, |column| column.count);
-        if let Some(other) = geometry.iter().chain(&sh).find(|column| column.count != count) {
+        let attributes = Attributes { source, root, buffers, primitive };
+        let position =
+            attributes.column("POSITION", primitive.attributes.get("POSITION").copied(), "VEC3", 3)?;
+        let count = position.count;
+        let mut columns = vec![
+            (position, MEAN),
+            (attributes.own("ROTATION", "VEC4", 4)?, QUATERNION),
+            (attributes.own("SCALE", "VEC3", 3)?, LOG_SCALE),
+        ];
+        let colour = attributes.colour()?;
+        if attributes.find("OPACITY").is_some() || colour.is_none() {
+            columns.push((attributes.own("OPACITY", "SCALAR", 1)?, LOGIT));
+        }
+        let degree = attributes.degree();
+        for coefficient in usize::from(colour.is_some())..sh::coefficients(degree) {
+            columns.push((attributes.own(&sh_name(coefficient), "VEC3", 3)?, SH + 3 * coefficient));
+        }
+        let mut all = columns.iter().map(|(column, _)| column).chain(&colour);
+        if let Some(other) = all.find(|column| column.count != count) {
             let found = other.count.to_string();
             return Err(source.damaged_error(
                 "attributes",
@@ -99,7 +153,9 @@ impl Columns {
                 found,
             ));
         }
-        Ok(Self { geometry, sh, count, degree, transform })
+        let scale = primitive.splat_extension().and_then(|draft| draft.get("quantizedPositionScale"));
+        let position_scale = scale.and_then(|scale| scale.as_f64()).unwrap_or(1.0) as f32;
+        Ok(Self { columns, colour, position_scale, count, degree, transform })
     }
 
     /// Reads the splats with an SH degree that may be higher than stored, and converts them to the axes of training.
@@ -119,19 +175,28 @@ impl Columns {
             let count = (self.count - row).min(BLOCK_ROWS);
             rows.clear();
             rows.resize(count as usize * values, 0.0);
-            // Offsets in a row: mean, quaternion, log scale, logit, SH.
-            let places = [0, 6, 3, 10].into_iter().chain((11..).step_by(3));
-            for (column, place) in self.geometry.iter().chain(&self.sh).zip(places) {
+            if let Some(colour) = &self.colour {
+                colour.read(source, buffers, row, count, &mut bytes)?;
+                let elements = bytes.chunks(colour.stride as usize);
+                rows.chunks_exact_mut(values).zip(elements).for_each(|(row, element)| {
+                    let mut numbers = colour.numbers(element);
+                    let rgb = [(); 3].map(|()| numbers.next().map_or(f32::NAN, sh::dc_from_colour));
+                    let opacity = numbers.next().unwrap_or(1.0);
+                    let out = row.iter_mut().skip(LOGIT);
+                    out.zip([opacity].into_iter().chain(rgb)).for_each(|(out, value)| *out = value);
+                });
+            }
+            for (column, place) in &self.columns {
                 column.read(source, buffers, row, count, &mut bytes)?;
                 let elements = bytes.chunks(column.stride as usize);
                 for (out, element) in rows.chunks_exact_mut(values).zip(elements) {
-                    let out = out.get_mut(place..).unwrap_or_default();
-                    let numbers = element.chunks_exact(column.component.bytes()).take(column.element);
-                    out.iter_mut().zip(numbers).for_each(|(out, bytes)| *out = column.component.value(bytes));
+                    let out = out.get_mut(*place..).unwrap_or_default();
+                    out.iter_mut().zip(column.numbers(element)).for_each(|(out, value)| *out = value);
                 }
             }
             for row in rows.chunks_exact_mut(values) {
-                if let [_, _, _, sx, sy, sz, qx, qy, qz, qw, logit, ..] = row {
+                if let [x, y, z, sx, sy, sz, qx, qy, qz, qw, logit, ..] = row {
+                    [x, y, z].into_iter().for_each(|v| *v *= self.position_scale);
                     for scale in [sx, sy, sz] {
                         *scale = libm::log(f64::from(*scale)) as f32;
                     }
@@ -146,29 +211,34 @@ impl Columns {
         }
         source.memory.release(block * (4 * values as u64 + MAX_STRIDE));
         let mut document = splats.into_document(Format::Gltf);
-        if self.transform != Similarity::IDENTITY {
-            self.transform.apply_to_splats(&mut document.splats);
-        }
-        // A second rotation by 180 degrees completes that of the writer. Negating the quaternion does not change the
-        // rotation but makes the round trip exact.
-        HalfTurn::apply(&mut document.splats);
-        for quat in &mut document.splats.quats {
-            *quat = quat.map(|v| -v);
-        }
+        to_training_axes(&mut document.splats, &self.transform);
         Ok(document)
     }
 }
 
+/// Places splats of a mesh in the scene, and converts them to the axes of training.
+pub(super) fn to_training_axes(splats: &mut Splats, transform: &Similarity) {
+    if *transform != Similarity::IDENTITY {
+        transform.apply_to_splats(splats);
+    }
+    // A second rotation by 180 degrees completes that of the writer. Negating the quaternion does not change the
+    // rotation but makes the round trip exact.
+    HalfTurn::apply(splats);
+    for quat in &mut splats.quats {
+        *quat = quat.map(|v| -v);
+    }
+}
+
 impl Column {
-    /// The column of an accessor. The error holds the problem, the expected and the found content.
+    /// The column of an accessor. The error holds the expected and the found content.
     fn from_accessor(
         accessor: &Accessor,
         views: &[BufferView],
         buffers: &[Buffer],
         shape: &str,
         parts: usize,
-    ) -> Result<Self, [String; 3]> {
-        let bad = |expected: &str, found: String| Err([String::new(), expected.to_owned(), found]);
+    ) -> Result<Self, [String; 2]> {
+        let bad = |expected: &str, found: String| Err([expected.to_owned(), found]);
         if accessor.sparse.is_some() {
             return bad("no sparse values", "sparse".to_owned());
         }
@@ -211,6 +281,11 @@ impl Column {
         }
     }
 
+    /// The numbers of a row.
+    fn numbers(&self, row: &[u8]) -> impl Iterator<Item = f32> {
+        row.chunks_exact(self.component.bytes()).take(self.element).map(|bytes| self.component.value(bytes))
+    }
+
     /// Reads the bytes of a range of rows.
     fn read(
         &self,
@@ -223,15 +298,10 @@ impl Column {
         let length = (rows - 1) * self.stride + (self.component.bytes() * self.element) as u64;
         bytes.resize(length as usize, 0);
         let at = self.begin + row * self.stride;
-        let read = |stream: &mut dyn SeekableRead, at: u64, bytes: &mut [u8]| {
-            stream.seek(SeekFrom::Start(at)).and_then(|_| stream.read_exact(bytes))
-        };
-        let result = match buffers.get_mut(self.buffer) {
-            Some(Buffer::Inside(begin, _)) => read(source.stream, *begin + at, bytes),
-            Some(Buffer::Other(stream, _)) => read(&mut **stream, at, bytes),
+        match buffers.get_mut(self.buffer) {
+            Some(buffer) => buffer.read(source, at, bytes),
             None => Ok(()),
-        };
-        result.map_err(|error| source.io(error))
+        }
     }
 }
 

@@ -7,6 +7,8 @@ use gausset_core::se3;
 use gausset_core::splats_transform::Similarity;
 use serde::Deserialize;
 
+use super::EXTENSION;
+
 /// Deepest nesting of nodes.
 const MAX_DEPTH: usize = 64;
 /// Largest scale of a node, and the reciprocal of the smallest.
@@ -94,6 +96,21 @@ pub(super) struct BufferView {
 pub(super) struct Buffer {
     pub(super) byte_length: u64,
     pub(super) uri: Option<String>,
+}
+
+/// Names of the extension and of its drafts.
+const EXTENSION_NAMES: [&str; 3] = [EXTENSION, "CESIUM_gaussian_splatting", "CESIUM_gaussian_splats"];
+
+/// Whether this is the extension or one of its drafts.
+pub(super) fn is_splat_extension(name: &str) -> bool {
+    EXTENSION_NAMES.contains(&name)
+}
+
+impl Primitive {
+    /// Properties of the extension or of one of its drafts.
+    pub(super) fn splat_extension(&self) -> Option<&serde_json::Value> {
+        EXTENSION_NAMES.iter().find_map(|name| self.extensions.get(*name))
+    }
 }
 
 /// A mesh with its transform in the scene.

@@ -14,11 +14,16 @@
 //! | `COLOR_0` | 4 u8, linear light | written for programs that show points |
 //!
 //! Assets of glTF look along +z with y up: rotated by 180 degrees about z relative to the axes of training.
+//!
+//! Drafts are read, too: of Cesium (`_ROTATION`, `_SCALE`, and `COLOR_0` with the displayed colour and the opacity) and of
+//! Khronos, including their SPZ in a buffer view ([`spz`]).
 
 mod buffers;
 mod columns;
 mod json;
+mod parts;
 mod read;
+mod spz;
 mod write;
 
 pub(super) use read::{read, sniff};
@@ -34,8 +39,8 @@ const BINARY_CHUNK: u32 = u32::from_le_bytes(*b"BIN\0");
 /// Name of the extension.
 const EXTENSION: &str = "KHR_gaussian_splatting";
 
-/// Attribute name of an SH coefficient, numbered as in [`gausset_core::Splats`].
-fn sh_attribute(coefficient: usize) -> String {
+/// Name of an SH coefficient, numbered as in [`gausset_core::Splats`], without the prefix of the attribute.
+fn sh_name(coefficient: usize) -> String {
     let degree = coefficient.isqrt();
-    format!("{EXTENSION}:SH_DEGREE_{degree}_COEF_{}", coefficient - degree * degree)
+    format!("SH_DEGREE_{degree}_COEF_{}", coefficient - degree * degree)
 }

@@ -5,9 +5,7 @@ use std::io::{self, Write};
 use gausset_core::sh;
 use serde_json::json;
 
-use super::{
-    BINARY_CHUNK, CHUNK_HEAD_BYTES, EXTENSION, HEADER_BYTES, JSON_CHUNK, MAGIC, VERSION, sh_attribute,
-};
+use super::{BINARY_CHUNK, CHUNK_HEAD_BYTES, EXTENSION, HEADER_BYTES, JSON_CHUNK, MAGIC, VERSION, sh_name};
 use crate::splat::axes::HalfTurn;
 use crate::splat::metadata;
 use crate::splat::values::{self, ClampCounts};
@@ -36,9 +34,6 @@ pub(in crate::splat) fn write(
     _: &SaveOptions,
 ) -> io::Result<SaveReport> {
     let invalid = |reason: String| io::Error::new(io::ErrorKind::InvalidInput, reason);
-    if document.splats.is_empty() {
-        return Err(invalid("a glTF file needs splats (expected at least one)".to_owned()));
-    }
     let splats = &document.splats;
     let count = splats.len();
     let columns = columns(splats.sh_degree);
@@ -111,7 +106,7 @@ fn columns(sh_degree: u8) -> Vec<Column> {
         float(own("SCALE"), "VEC3", 3),
         float(own("OPACITY"), "SCALAR", 1),
     ];
-    columns.extend((0..sh::coefficients(sh_degree)).map(|k| float(sh_attribute(k), "VEC3", 3)));
+    columns.extend((0..sh::coefficients(sh_degree)).map(|k| float(own(&sh_name(k)), "VEC3", 3)));
     columns
 }
 

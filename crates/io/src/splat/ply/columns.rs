@@ -12,6 +12,10 @@ use crate::splat::SplatError;
 /// Log scale normal to a flat disc (2DGS), whose files have no third scale.
 const FLAT_LOG_SCALE: f32 = -20.0;
 
+/// Prefixes that CloudCompare writes before the names of all columns but positions, normals and colours; the converters
+/// for it write some themselves.
+const CLOUDCOMPARE_PREFIXES: [&str; 3] = ["scalar_scal_", "scalar_", "scal_"];
+
 /// Content of the rows of a file.
 #[derive(Clone, Debug, PartialEq)]
 pub(super) struct RowLayout {
@@ -103,7 +107,7 @@ impl RowLayout {
             }
         }
 
-        let rest = vertex.properties.iter().filter(|p| p.name.starts_with("f_rest_")).count();
+        let rest = columns.keys().filter(|name| name.starts_with("f_rest_")).count();
         let Some(stored_degree) = (0..=4u8).find(|&d| 3 * (sh::coefficients(d) - 1) == rest) else {
             return Err(bad("0, 9, 24, 45 or 72 f_rest properties".to_owned(), rest.to_string()));
         };
@@ -144,7 +148,7 @@ impl ValueSource {
     }
 }
 
-/// The columns of an element by name; `None` if any is a list.
+/// The columns of an element by name, without the prefixes of CloudCompare; `None` if any is a list.
 fn columns_of(vertex: &Element) -> Option<BTreeMap<&str, Column>> {
     let mut offset = 0;
     let mut columns = BTreeMap::new();
@@ -152,6 +156,12 @@ fn columns_of(vertex: &Element) -> Option<BTreeMap<&str, Column>> {
         let Shape::One(scalar) = property.shape else { return None };
         columns.insert(property.name.as_str(), Column { index, offset, scalar });
         offset += scalar.bytes();
+    }
+    for property in &vertex.properties {
+        let name = CLOUDCOMPARE_PREFIXES.iter().find_map(|prefix| property.name.strip_prefix(prefix));
+        if let (Some(name), Some(column)) = (name, columns.get(property.name.as_str()).copied()) {
+            columns.entry(name).or_insert(column);
+        }
     }
     Some(columns)
 }

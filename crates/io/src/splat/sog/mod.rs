@@ -1,5 +1,5 @@
 //! SOG (PlayCanvas): lossless WebP images with one pixel per splat, and a `meta.json` that describes their bytes; in a
-//! folder, or in a zip without compression.
+//! folder, or in a zip without compression (read: with compression, or in a folder of the zip).
 //!
 //! | image | red, green, blue | alpha |
 //! |---|---|---|

@@ -17,7 +17,7 @@ use crate::splat::source::{SeekableRead, SourceFile};
 use crate::splat::usable::{SplatCollector, row_values};
 use crate::splat::values::{self, EXTREME_LOGIT};
 use crate::splat::{Format, Initial, SplatError, SplatFile};
-use crate::text::quote;
+use crate::text::{self, quote};
 use crate::{catch_panic, input};
 
 /// Longest `meta.json`, bytes.
@@ -41,7 +41,8 @@ pub(in crate::splat) fn sniff(start: &FileStart) -> bool {
 
 /// Location of the images.
 enum ImageSource<'a> {
-    Zip(Box<ZipArchive<&'a mut dyn SeekableRead>>),
+    /// An archive, and the path of the folder in it with the files, with its separator.
+    Zip(Box<ZipArchive<&'a mut dyn SeekableRead>>, String),
     Folder(Option<&'a Path>),
 }
 
@@ -73,7 +74,7 @@ pub(in crate::splat) fn read(source: &mut SourceFile<'_>) -> Result<Initial, Spl
     let mut nothing = std::io::empty();
     let about = SourceFile { stream: &mut nothing, bytes: *bytes, path, folder: *folder, options, memory };
     let mut place = ImageSource::Folder(*folder);
-    let text = if magic == *b"PK" {
+    let json = if magic == *b"PK" {
         let archive = ZipArchive::new(&mut **stream as &mut dyn SeekableRead);
         let archive = archive.map_err(|error| {
             about.damaged_error("zip", "cannot be opened", "a whole zip archive", quote(&error.to_string()))
@@ -82,18 +83,19 @@ pub(in crate::splat) fn read(source: &mut SourceFile<'_>) -> Result<Initial, Spl
             let expected = format!("at most {MAX_ENTRIES}");
             return Err(about.damaged_error("zip", "too many files", expected, archive.len().to_string()));
         }
-        place = ImageSource::Zip(Box::new(archive));
+        let folder = folder_in_zip(&archive, &about)?;
+        place = ImageSource::Zip(Box::new(archive), folder);
         place.file(META, MAX_META_BYTES, &about)?
     } else {
         if *bytes > MAX_META_BYTES {
             return Err(about.damaged_error(META, "too long", "at most 1 MiB", format!("{bytes} bytes")));
         }
-        let mut text = memory.vec_with_capacity(*bytes)?;
-        stream.take(MAX_META_BYTES).read_to_end(&mut text).map_err(|error| about.io(error))?;
-        text
+        let mut json = memory.vec_with_capacity(*bytes)?;
+        stream.take(MAX_META_BYTES).read_to_end(&mut json).map_err(|error| about.io(error))?;
+        json
     };
-    memory.reserve_json(&text)?;
-    let mut parser = serde_json::Deserializer::from_slice(&text);
+    memory.reserve_json(&json)?;
+    let mut parser = serde_json::Deserializer::from_slice(&json);
     let meta: Meta = serde_path_to_error::deserialize(&mut parser).map_err(|error| {
         let name = format!("{META} {}", quote(&error.path().to_string()));
         about.damaged_error(
@@ -149,6 +151,25 @@ pub(in crate::splat) fn read(source: &mut SourceFile<'_>) -> Result<Initial, Spl
     Ok(Initial::Splats(metadata::apply_metadata(document, metadata::json_lines(&meta.asset))))
 }
 
+/// The folder of the files in a zip: that of the `meta.json` nearest to the top, the first by name of equals. Archivers of
+/// some systems pack the folder itself, and macOS adds a second tree, `__MACOSX`.
+fn folder_in_zip(
+    archive: &ZipArchive<&mut dyn SeekableRead>,
+    about: &SourceFile<'_>,
+) -> Result<String, SplatError> {
+    let names = || archive.file_names().filter_map(|name| name.ok());
+    let folders = names().filter_map(|name| {
+        let folder = name.strip_suffix(META)?;
+        let is_whole_name = folder.is_empty() || folder.ends_with(['/', '\\']);
+        (is_whole_name && !folder.starts_with("__MACOSX")).then(|| folder.to_owned())
+    });
+    let depth = |folder: &String| folder.matches(['/', '\\']).count();
+    folders.min_by(|a, b| depth(a).cmp(&depth(b)).then(a.cmp(b))).ok_or_else(|| {
+        let found = names().next().map_or("no files".to_owned(), |name| quote(&name));
+        about.damaged_error("zip", "not a SOG; a file of another format must be unpacked first", META, found)
+    })
+}
+
 impl ImageSource<'_> {
     /// Content of a file that `meta.json` names.
     fn file(&mut self, name: &str, limit: u64, about: &SourceFile<'_>) -> Result<Vec<u8>, SplatError> {
@@ -165,12 +186,12 @@ impl ImageSource<'_> {
             about.damaged_error(place(), "too long for its splats", format!("at most {limit} bytes"), "more")
         };
         match self {
-            ImageSource::Zip(archive) => {
+            ImageSource::Zip(archive, folder) => {
                 let broken = |error: &dyn std::fmt::Display| {
                     let found = quote(&error.to_string());
                     about.damaged_error(place(), "cannot be read from the zip", "a file in it", found)
                 };
-                let entry = archive.by_name(name).map_err(|error| broken(&error))?;
+                let entry = archive.by_name(&format!("{folder}{name}")).map_err(|error| broken(&error))?;
                 let size = entry.size();
                 if size > limit {
                     return Err(too_long());
@@ -198,6 +219,10 @@ impl ImageSource<'_> {
     /// Reads an image of at most `most` pixels.
     fn picture(&mut self, name: &str, most: u64, about: &SourceFile<'_>) -> Result<SogImage, SplatError> {
         let bytes = self.file(name, 4 * most + SPARE_BYTES, about)?;
+        if text::is_lfs_pointer(&bytes) {
+            let path = about.folder.map_or_else(|| about.path.to_owned(), |folder| folder.join(name));
+            return Err(SplatError::LfsPointer { path });
+        }
         let place = format!("file {}", quote(name));
         let broken =
             |found: String| about.damaged_error(&*place, "not an image of a SOG", "a lossless WebP", found);

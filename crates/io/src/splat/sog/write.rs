@@ -2,6 +2,7 @@
 
 use std::f64::consts::FRAC_1_SQRT_2;
 use std::io::{self, Cursor, Write};
+use std::ops::Range;
 
 use gausset_compute::{Exec, Pool};
 use gausset_core::{Splats, sh};
@@ -16,7 +17,7 @@ use super::{FIRST_LARGEST, META, PALETTE_COLUMNS};
 use crate::splat::metadata;
 use crate::splat::order::morton;
 use crate::splat::values;
-use crate::splat::{Format, SaveOptions, SaveReport, SplatFile};
+use crate::splat::{Format, PositionSteps, SaveOptions, SaveReport, SplatFile};
 
 /// Longest side of a WebP, px.
 const MAX_SIDE: usize = 16_383;
@@ -35,8 +36,8 @@ pub(in crate::splat) fn write(
     // The side of a square, rounded up to a multiple of four.
     let width = if width * width < count { width + 4 } else { width.max(4) };
     let height = 4 * count.div_ceil(4 * width);
-    if count == 0 || height > MAX_SIDE || width > MAX_SIDE {
-        let reason = format!("a SOG holds 1 to 268,000,000 splats (found {count})");
+    if height > MAX_SIDE || width > MAX_SIDE {
+        let reason = format!("a SOG holds at most 268,000,000 splats (found {count})");
         return Err(io::Error::new(io::ErrorKind::InvalidInput, reason));
     }
     let mut archive = ZipWriter::new(Cursor::new(Vec::new()));
@@ -61,7 +62,10 @@ pub(in crate::splat) fn write(
         let t = if high > low { (log(splats.means[i][axis]) - low) / (high - low) } else { 0.0 };
         values::quantise(t, 65_535) as u16
     };
-    let order = morton_order(count, |i| [0, 1, 2].map(|axis| code(i, axis)));
+    // The sky stays behind the scene: the order tells them apart.
+    let scene = document.scene_len();
+    let codes = |i: usize| [0, 1, 2].map(|axis| code(i, axis));
+    let order = [morton_order(0..scene, codes), morton_order(scene..count, codes)].concat();
     let canvas = ImageEncoder { order: &order, width, height };
     add("means_l.webp", &canvas.opaque(|i| [0, 1, 2].map(|axis| code(i, axis) as u8))?)?;
     add("means_u.webp", &canvas.opaque(|i| [0, 1, 2].map(|axis| (code(i, axis) >> 8) as u8))?)?;
@@ -86,8 +90,7 @@ pub(in crate::splat) fn write(
         "quats": { "files": ["quats.webp"] },
         "sh0": { "codebook": colours.values.to_vec(), "files": ["sh0.webp"] },
     });
-    // Splats are sorted, which mixes those of the sky with the others.
-    let facts = metadata::metadata_lines(&SplatFile { sky: 0, ..document.with_splats(Splats::default(), 0) });
+    let facts = metadata::metadata_lines(document);
     if !facts.is_empty() {
         meta["asset"]["gausset"] = json!(facts);
     }
@@ -113,14 +116,19 @@ pub(in crate::splat) fn write(
     writer.write_all(&bytes)?;
     let mut saved = SaveReport::new(Format::Sog, count, bytes.len() as u64);
     saved.version = Some("2");
-    saved.report_loss_of_sky(document);
+    saved.positions = PositionSteps::of(document, |i| {
+        // The derivative of the logarithm that has the codes.
+        let step =
+            |(value, [low, high]): (f32, [f64; 2])| (high - low) / 65_535.0 * (1.0 + f64::from(value.abs()));
+        splats.means[i].into_iter().zip(ranges).map(step).fold(0.0, f64::max)
+    });
     Ok(saved)
 }
 
 /// Orders splats along a Morton curve through their codes: neighbours in space are close in the images, and splats with
 /// equal high bytes form one run, which compresses to almost nothing.
-fn morton_order(count: usize, codes: impl Fn(usize) -> [u16; 3]) -> Vec<u32> {
-    let mut keys: Vec<(u64, u32)> = (0..count).map(|i| (morton(codes(i)), i as u32)).collect();
+fn morton_order(splats: Range<usize>, codes: impl Fn(usize) -> [u16; 3]) -> Vec<u32> {
+    let mut keys: Vec<(u64, u32)> = splats.map(|i| (morton(codes(i)), i as u32)).collect();
     keys.sort_unstable();
     keys.into_iter().map(|(_, i)| i).collect()
 }

@@ -1,18 +1,19 @@
-//! SPZ (Niantic): quantised attributes in separate blocks, compressed. Versions 2 and 3 are gzip over everything,
-//! version 4 has a zstd frame per block.
+//! SPZ (Niantic): quantised attributes in separate blocks, compressed. Versions 1 to 3 are gzip over everything,
+//! version 4 has a zstd frame per block. Version 1 is only read.
 //!
 //! ```text
 //! u32 "NGSP" | u32 version | u32 splats | u8 SH degree | u8 fractional bits | u8 flags | u8 (v4: streams)
-//! v2, v3: blocks [extensions]
+//! v1, v2, v3: blocks [extensions]
 //! v4: u32 offset of the table | 12 zeros | [extensions] | table: a (u64 compressed, u64 plain) for each block | frames
 //! ```
 //! | block | bytes | value |
 //! |---|---|---|
+//! | positions, v1 | 6 | 3 half floats |
 //! | positions | 9 | 3 signed 24-bit numbers, `v / 2^bits` |
 //! | opacities | 1 | `v / 255` |
 //! | colours | 3 | `dc = (v / 255 - 1/2) / 0.15` |
 //! | scales | 3 | log scale `v / 16 - 10` |
-//! | rotations, v2 | 3 | xyz of the unit quaternion with `w >= 0`: `v / 127.5 - 1` |
+//! | rotations, v1 and v2 | 3 | xyz of the unit quaternion with `w >= 0`: `v / 127.5 - 1` |
 //! | rotations, v3 and v4 | 4 | the index of the largest of `xyzw` in the top bits, then sign and 9 bits of the others |
 //! | SH | 3 a coefficient | `(v - 128) / 128`, coefficient-major; written in steps of 2^(8 - bits) |
 //!
@@ -28,7 +29,7 @@ pub(super) use write::write;
 use super::axes::Axes;
 
 const MAGIC: &[u8; 4] = b"NGSP";
-/// Bytes of the header of versions 2 and 3.
+/// Bytes of the header of versions 1 to 3.
 const HEADER_BYTES: usize = 16;
 /// Bytes of the header of version 4.
 const HEADER_BYTES_4: usize = 32;
@@ -57,6 +58,9 @@ const LEAST_LOG_SCALE: f64 = -10.0;
 const SCALE_STEPS: f64 = 16.0;
 /// Factor on a colour coefficient.
 const COLOUR_SCALE: f64 = 0.15;
+
+/// [`super::SplatFile::frame`] of a file whose splats keep the axes that it stores, at the caller's request.
+pub(super) const AS_IS: &str = "as is, as requested";
 
 /// Axes of an SPZ file.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
@@ -97,7 +101,7 @@ fn axes_from_number(number: u32) -> Option<(&'static str, Axes)> {
 /// Bytes per splat in each block.
 fn block_bytes(version: u32, sh_degree: u8) -> [u64; 6] {
     let rest = 3 * ((u64::from(sh_degree) + 1) * (u64::from(sh_degree) + 1) - 1);
-    [9, 1, 3, 3, if version == 2 { 3 } else { 4 }, rest]
+    [if version == 1 { 6 } else { 9 }, 1, 3, 3, if version <= 2 { 3 } else { 4 }, rest]
 }
 
 #[cfg(test)]

@@ -11,7 +11,7 @@ use gausset_core::sh;
 use ruzstd::decoding::StreamingDecoder;
 
 use super::{
-    ANTIALIASED, AXES_EXTENSION, BLOCKS, COLOUR_SCALE, EXTENSIONS, HEADER_BYTES, HEADER_BYTES_4,
+    ANTIALIASED, AS_IS, AXES_EXTENSION, BLOCKS, COLOUR_SCALE, EXTENSIONS, HEADER_BYTES, HEADER_BYTES_4,
     LEAST_LOG_SCALE, MAGIC, METADATA_EXTENSION, SCALE_STEPS, SpzAxes, axes_from_number, block_bytes,
 };
 use crate::splat::axes::Axes;
@@ -71,7 +71,7 @@ impl Header {
                 self.sh_degree.to_string(),
             ));
         }
-        if self.fractional_bits > MAX_FRACTIONAL_BITS {
+        if self.version > 1 && self.fractional_bits > MAX_FRACTIONAL_BITS {
             let found = self.fractional_bits.to_string();
             return Err(source.damaged_error("header", "too many fractional bits", "0..23", found));
         }
@@ -111,14 +111,14 @@ pub(in crate::splat) fn read(source: &mut SourceFile<'_>) -> Result<Initial, Spl
         Some(header) if header.version == 4 => read_zstd(source, header),
         Some(header) => {
             let found = format!("version {}", header.version);
-            let expected = "version 4, or gzip around versions 2 and 3";
+            let expected = "version 4, or gzip around versions 1 to 3";
             Err(source.damaged_error("header", "an SPZ that is not compressed", expected, found))
         }
         None => read_gzip(source),
     }
 }
 
-/// Reads versions 2 and 3.
+/// Reads versions 1 to 3.
 fn read_gzip(source: &mut SourceFile<'_>) -> Result<Initial, SplatError> {
     source.stream.seek(SeekFrom::Start(0)).map_err(|error| source.io(error))?;
     // The stream is borrowed by the decoder, the other fields by messages.
@@ -137,9 +137,9 @@ fn read_gzip(source: &mut SourceFile<'_>) -> Result<Initial, SplatError> {
             found,
         ));
     };
-    if !(2..=3).contains(&header.version) {
+    if !(1..=3).contains(&header.version) {
         let found = header.version.to_string();
-        return Err(about.damaged_error("header", "unknown version of a gzip SPZ", "2 or 3", found));
+        return Err(about.damaged_error("header", "unknown version of a gzip SPZ", "1, 2 or 3", found));
     }
     header.check(&about)?;
     header.check_count(bytes.saturating_mul(GZIP_RATIO), &about)?;
@@ -389,12 +389,17 @@ impl Decoder {
 
     fn splat(&mut self, i: usize, rest: &[u8]) {
         let [positions, opacities, colours, scales, rotations] = &self.raw;
-        let step = 1.0 / f64::from(1u32 << self.header.fractional_bits);
-        let mean = three(positions.get(9 * i..).unwrap_or_default().as_chunks::<3>().0, |&[a, b, c]| {
-            // The sign comes from the highest byte.
-            let whole = i32::from_le_bytes([0, a, b, c]) >> 8;
-            (f64::from(whole) * step) as f32
-        });
+        let mean = if self.header.version == 1 {
+            let halves = positions.get(6 * i..).unwrap_or_default().as_chunks::<2>().0;
+            three(halves, |&half| values::from_half(u16::from_le_bytes(half)))
+        } else {
+            let step = 1.0 / f64::from(1u32 << self.header.fractional_bits);
+            three(positions.get(9 * i..).unwrap_or_default().as_chunks::<3>().0, |&[a, b, c]| {
+                // The sign comes from the highest byte.
+                let whole = i32::from_le_bytes([0, a, b, c]) >> 8;
+                (f64::from(whole) * step) as f32
+            })
+        };
         let log_scale = three(scales.get(3 * i..).unwrap_or_default(), |&b| {
             (f64::from(b) / SCALE_STEPS + LEAST_LOG_SCALE) as f32
         });
@@ -404,7 +409,7 @@ impl Decoder {
         let opacity = opacities.get(i).copied().unwrap_or_default();
         let logit = self.logits.get(usize::from(opacity)).copied().unwrap_or_default();
         let quat = match self.header.version {
-            2 => quaternion_v2(three(rotations.get(3 * i..).unwrap_or_default(), |&b| {
+            1 | 2 => quaternion_v2(three(rotations.get(3 * i..).unwrap_or_default(), |&b| {
                 f32::from(b) / 127.5 - 1.0
             })),
             _ => quaternion_v3(
@@ -425,7 +430,7 @@ impl Decoder {
         let (axes, frame) = match (extensions.axes.and_then(axes_from_number), about.options.spz_frame) {
             (Some((name, axes)), _) => (axes, format!("{name}, as the file says")),
             (None, Some(SpzAxes::Rub)) => (Axes::RUB, "RUB, as requested".to_owned()),
-            (None, Some(SpzAxes::AsIs)) => (Axes::TRAINING, "as is, as requested".to_owned()),
+            (None, Some(SpzAxes::AsIs)) => (Axes::TRAINING, AS_IS.to_owned()),
             (None, None) => (Axes::TRAINING, "as is (assumed; the file does not specify them)".to_owned()),
         };
         axes.apply(&mut document.splats);
@@ -446,7 +451,7 @@ fn three<T>(values: &[T], f: impl Fn(&T) -> f32) -> [f32; 3] {
     std::array::from_fn(|_| values.next().map_or(0.0, &f))
 }
 
-/// Decodes the quaternion of version 2.
+/// Decodes the quaternion of versions 1 and 2.
 fn quaternion_v2([x, y, z]: [f32; 3]) -> [f32; 4] {
     [(1.0 - (x * x + y * y + z * z)).max(0.0).sqrt(), x, y, z]
 }

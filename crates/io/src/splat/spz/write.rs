@@ -17,7 +17,7 @@ use super::{
 use crate::splat::axes::Axes;
 use crate::splat::metadata;
 use crate::splat::values::{self, ClampCounts};
-use crate::splat::{Format, SaveOptions, SaveReport, SplatFile};
+use crate::splat::{Format, PositionSteps, SaveOptions, SaveReport, SplatFile};
 
 /// Default number of fractional bits of positions: a quarter of a millimetre if the unit is a metre.
 const DEFAULT_FRACTIONAL_BITS: u8 = 12;
@@ -85,10 +85,8 @@ pub(in crate::splat) fn write(
     saved.version = Some(if version == 3 { "3" } else { "4" });
     saved.frame = Some(if frame == SpzAxes::Rub { "RUB" } else { "RDF" });
     saved.clipped = encoder.clips.into_counts();
-    if bits < DEFAULT_FRACTIONAL_BITS {
-        let step = libm::ldexp(1.0, -i32::from(bits));
-        saved.lost.push(format!("positions are kept to {step:.2e} scene units, because some are far out"));
-    }
+    let step = libm::ldexp(1.0, -i32::from(bits));
+    saved.positions = PositionSteps::of(document, |_| step);
     if version == 3 {
         saved.report_loss_of_scene_metadata(document);
     }

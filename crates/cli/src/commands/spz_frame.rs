@@ -1,0 +1,24 @@
+//! The axes of SPZ files: one argument of all commands that read splats.
+
+use clap::Args;
+use clap::builder::{PossibleValuesParser, TypedValueParser};
+use gausset_io::splat::SpzAxes;
+use gausset_train::SpzFrame;
+
+/// Axes of SPZ files.
+#[derive(Clone, Copy, Debug, Args)]
+pub(crate) struct SpzFrameArgs {
+    /// Axes of an SPZ, unless the file specifies them: as-is (as in PLY) or rub (x right, y up, z back) [default: as-is].
+    #[arg(
+        long, value_name = "AXES", hide_possible_values = true,
+        value_parser = PossibleValuesParser::new(SpzFrame::WORDS).try_map(|word| word.parse::<SpzFrame>())
+    )]
+    spz_frame: Option<SpzFrame>,
+}
+
+impl SpzFrameArgs {
+    /// The axes, if they were given.
+    pub(crate) fn axes(self) -> Option<SpzAxes> {
+        self.spz_frame.map(SpzAxes::from)
+    }
+}
