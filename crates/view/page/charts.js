@@ -69,9 +69,13 @@ export function ticks(low, high, log) {
     const seen = all.filter((v) => v >= low * 0.999 && v <= high * 1.001);
     if (seen.length > 1) return seen.filter((_, i) => i % Math.ceil(seen.length / 4) === 0);
   }
-  const raw = (high - low) / 3, power = 10 ** Math.floor(Math.log10(raw)), step = [1, 2, 5, 10].map((f) => f * power).find((s) => s >= raw * 0.999);
-  const first = Math.ceil(low / step - 1e-6), count = Math.floor(high / step + 1e-6) - first;
-  return Array.from({ length: Math.min(8, count + 1) }, (_, k) => (first + k) * step);
+  const raw = (high - low) / 3, power = 10 ** Math.floor(Math.log10(raw)), steps = [0.5, 1, 2, 5, 10].map((f) => f * power);
+  const every = (step) => {
+    const first = Math.ceil(low / step - 1e-6), count = Math.floor(high / step + 1e-6) - first;
+    return Array.from({ length: Math.max(0, Math.min(8, count + 1)) }, (_, k) => (first + k) * step);
+  };
+  const k = steps.findIndex((step) => step >= raw * 0.999), wide = every(steps[k]);
+  return wide.length > 1 ? wide : every(steps[Math.max(0, k - 1)]);
 }
 
 function drawCurve(curve, lastStep) {

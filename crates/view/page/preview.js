@@ -85,7 +85,7 @@ function show(chosen) {
   for (const id of ['remove', 'look-along', 'save', 'chosen']) $(id).disabled = !view;
   $('add').disabled = views.length >= about.most_views;
   if (view) $('chosen').value = String(sphere.chosen);
-  $('angles').textContent = view ? `yaw ${round(view.yaw)}°, pitch ${round(view.pitch)}°, roll ${round(view.roll)}°, ${round(view.hfov)}° wide, ${view.width} x ${view.height} px` : 'no view';
+  $('angles').textContent = view ? `${view.width} x ${view.height} px` : 'no view';
   command(); showNumbers();
 }
 
