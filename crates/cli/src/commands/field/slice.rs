@@ -130,7 +130,7 @@ pub(super) fn slice(args: &SliceArgs, console: &Console) -> Result<Status, Early
                 })
                 .collect();
             error = values.iter().zip(&truth).map(|(f, y)| f - y).collect();
-            let full = FULL_COLOUR_ERROR * model.peak as f32;
+            let full = (FULL_COLOUR_ERROR * model.peak as f32).max(f32::MIN_POSITIVE);
             vec![
                 panel("truth", &truth, Colours::Grey, range(&truth)),
                 panel("field", &values, Colours::Grey, range(&truth)),
