@@ -10,7 +10,7 @@ use gausset_io::dataset::init::common_cube;
 use gausset_io::splat::SplatFile;
 use gausset_page::scene::{PageCamera, ScenePage};
 use gausset_train::cameras::{self, NamedCamera};
-use gausset_train::orbit::{self, ImageShape};
+use gausset_train::orbit;
 use gausset_train::{Split, Up, up};
 
 use crate::Host;
@@ -47,12 +47,16 @@ pub fn page_scene(
         None => ScenePage::default(),
     };
     if scene.cameras.is_empty() {
-        let circle = orbit::orbit_splats(&file.scene(), 1, file.vertical_axis, &ImageShape::default());
-        scene.start = circle.ok().and_then(|circle| circle.first().map(view));
+        // Without the sky, which the page cannot tell from the scene.
+        if let Some(home) = orbit::home_view(&file.scene(), file.vertical_axis) {
+            (scene.centre, scene.radius) = (Some(home.centre), Some(home.radius));
+            scene.start = Some(view(&home.camera));
+        }
     }
     let known_up = file.vertical_axis.map(|up| up.map(f64::from));
     let up = known_up.or(scene.up).filter(|&up| se3::norm(up) > 0.0).unwrap_or(up::SAVED_UP);
-    ScenePage { title, up: Some(up), ..scene }
+    let sky = file.splats.len() - file.scene_len();
+    ScenePage { title, up: Some(up), sky, ..scene }
 }
 
 /// Cameras, centre, radius and up direction of a run's dataset, transformed by `change`.

@@ -1,14 +1,15 @@
 // Script of the page of one scene: unpacks the splats, renders them, and handles mouse and keyboard.
 
-import { Camera, add, scale, sub, length } from './camera.js';
-import { Input, fillHelp } from './input.js';
+import { Camera, add, scale, sub, length, placeOf } from './camera.js';
+import { fullScreen } from './controls.js';
+import { Input, fillHelp, inWords } from './input.js';
 import { unpack } from './sevens.js';
 import { SplatView } from './splats.js';
 
 const $ = (id) => document.getElementById(id);
 const scene = JSON.parse($('scene').textContent), mark = document.documentElement.dataset;
 const camera = new Camera(), canvas = $('view'), saved = {};
-let view = null, first = null, fixed = -1, drawn = '', movedAt = -1e9, share = 1, file = null, background = scene.background || [0, 0, 0];
+let view = null, first = null, wholeRadius = 1, fixed = -1, drawn = '', movedAt = -1e9, share = 1, file = null, background = scene.background || [0, 0, 0];
 
 const notice = (text) => { $('notice').hidden = !text; $('notice-text').textContent = text || ''; };
 const status = (text) => { $('status').textContent = text; };
@@ -33,9 +34,7 @@ function shown() {
 function change(moving) { drawn = ''; mark.resting = 'false'; if (moving === true) movedAt = performance.now(); }
 function leave() { if (fixed >= 0) { fixed = -1; choose(); } }
 function jumped() { mode(); change(); }
-function mode() {
-  $('mode').textContent = camera.mode === 'fly' ? `fly · ${Number(camera.speed.toPrecision(3))} units/s` : 'orbit';
-}
+function mode() { $('mode').textContent = inWords(camera); }
 function choose() { if ($('camera')) $('camera').value = String(fixed); }
 function go(index) {
   fixed = index;
@@ -49,7 +48,12 @@ function go(index) {
   }
   choose(); jumped();
 }
-function home() { if (first) { leave(); camera.set(first); jumped(); } }
+function home() {
+  if (!first) return;
+  leave(); camera.set(first);
+  if (!scene.cameras.length && !first.isOwn) camera.fit(canvas.clientWidth / canvas.clientHeight);
+  jumped();
+}
 async function screenshot() {
   view.draw(shown());
   canvas.toBlob((blob) => keep(`${scene.title || 'view'}.png`, blob));
@@ -60,12 +64,12 @@ const actions = {
     if (depth) { leave(); camera.pivotAt(at, canvas.width / canvas.height, depth); jumped(); }
   },
   speed: mode,
-  home: (set) => { if (set) { first = camera.copy(); status('this view is now the first view'); } else home(); },
+  home: (set) => { if (set) { first = camera.copy(); first.isOwn = true; status('this view is now the first view'); } else home(); },
   saved: (digit, set) => {
     if (set) { saved[digit] = camera.copy(); status(`view ${digit} saved`); } else if (saved[digit]) { leave(); camera.set(saved[digit]); jumped(); }
   },
   side: (axis) => { leave(); camera.side(axis); jumped(); },
-  frame: (whole) => { leave(); if (whole) camera.face(scene.centre, scene.radius); else camera.face(); jumped(); },
+  frame: (whole) => { leave(); if (whole) camera.face(scene.centre, wholeRadius); else camera.face(); jumped(); },
   up: () => { camera.up = camera.rot[1].map((v) => -v); status('up direction set from this view'); },
   step: (by) => { const n = scene.cameras.length; if (n) go(((fixed + by) % n + n) % n); },
   copy: () => {
@@ -96,8 +100,12 @@ function begin(around) {
     camera.pos = add(scene.centre, scale(sub(camera.pos, scene.centre), 2.5 * scene.radius / camera.distance));
     camera.face();
   }
+  wholeRadius = scene.cameras.length ? scene.radius : camera.distance / 2.2;
   first = camera.copy();
-  $('count').textContent = `${around.splats.toLocaleString('en')} splats`;
+  camera.limit(scene.centre, scene.radius, [camera.pos, ...scene.cameras.map(({ pose }) => placeOf(pose))]);
+  if (!scene.cameras.length) home();
+  const count = (n) => n.toLocaleString('en');
+  $('count').textContent = scene.sky ? `${count(around.splats - scene.sky)} splats in the scene, ${count(scene.sky)} in the sky` : `${count(around.splats)} splats`;
   mode();
 }
 let before = performance.now();
@@ -123,13 +131,15 @@ function turn(now) {
 let input = null;
 async function main() {
   document.title = scene.title || document.title;
-  fillHelp($('key-rows'), actions);
+  const { step, ...others } = actions;
+  fillHelp($('key-rows'), scene.cameras?.length ? actions : others);
+  fullScreen($('full'));
   $('home').addEventListener('click', home);
   $('screenshot').addEventListener('click', screenshot);
   $('help').addEventListener('click', actions.help);
   $('camera').addEventListener('input', () => go(Number($('camera').value)));
   $('background').value = background.join();
-  if ($('background').selectedIndex < 0) { $('background').append(new Option('as trained', background.join())); $('background').value = background.join(); }
+  if ($('background').selectedIndex < 0) { $('background').append(new Option('As trained', background.join())); $('background').value = background.join(); }
   $('background').addEventListener('input', () => { background = $('background').value.split(',').map(Number); change(); });
   $('file').addEventListener('click', () => { if (file) keep(`${scene.title || 'scene'}.compressed.ply`, new Blob([file])); });
   notice('Unpacking …');
@@ -137,7 +147,7 @@ async function main() {
   try {
     view = new SplatView(canvas, () => change());
   } catch (error) {
-    notice(error.message === 'no WebGL 2' ? 'This page needs WebGL 2, which this browser does not support or has disabled. The button “Splats” saves the splats as a file for other viewers.' : error.message);
+    notice(error.message === 'no WebGL 2' ? 'This page needs WebGL 2, which this browser does not support or has disabled. The button “Save PLY” saves the splats as a file for other viewers.' : error.message);
     mark.ready = 'failed';
     return;
   }

@@ -48,8 +48,14 @@ export function matrix([w, x, y, z]) {
   ];
 }
 
+// Centre of a camera, from the rows of its pose.
+export const placeOf = (pose) => [0, 1, 2].map((k) => -(pose[k] * pose[3] + pose[4 + k] * pose[7] + pose[8 + k] * pose[11]));
+
+const FARTHEST = 20; // radii of the scene
+
 export class Camera {
   constructor() {
+    this.centre = [0, 0, 0]; this.reach = Infinity;
     this.pos = [0, 0, -3]; this.rot = [[1, 0, 0], [0, 1, 0], [0, 0, 1]];
     this.pivot = [0, 0, 0]; this.up = [0, -1, 0]; this.fov = 50; this.speed = 1; this.mode = 'orbit';
   }
@@ -57,14 +63,27 @@ export class Camera {
   get right() { return this.rot[0]; }
   get distance() { return Math.max(1e-6, length(sub(this.pos, this.pivot))); }
 
+  // Keeps the camera within 20 radii of a scene without its sky, or as far away as these places are.
+  limit(centre, radius, places) {
+    this.centre = [...centre];
+    this.reach = Math.max(FARTHEST * radius, ...places.map((place) => 1.5 * length(sub(place, centre))));
+  }
+  // Moves by a vector, not out of reach.
+  move(by) {
+    const to = add(this.pos, by), away = length(sub(to, this.centre));
+    if (away > this.reach && away > length(sub(this.pos, this.centre))) by = sub(add(this.centre, scale(sub(to, this.centre), this.reach / away)), this.pos);
+    this.pos = add(this.pos, by); this.pivot = add(this.pivot, by);
+  }
+  // Moves back from the pivot so that what fits into a square image also fits into a narrower one.
+  fit(aspect) { if (aspect < 1) this.pos = add(this.pivot, scale(sub(this.pos, this.pivot), 1 / aspect)); }
+
   copy() { return { pos: [...this.pos], rot: this.rot.map((r) => [...r]), pivot: [...this.pivot], fov: this.fov }; }
   set(view) { this.pos = [...view.pos]; this.rot = view.rot.map((r) => [...r]); this.pivot = [...view.pivot]; this.fov = view.fov; }
 
   // From the rows of a pose (12 numbers) and intrinsics (6 numbers).
   setPose(pose, camera, pivotDistance) {
     this.rot = [0, 1, 2].map((k) => pose.slice(4 * k, 4 * k + 3));
-    const t = [pose[3], pose[7], pose[11]];
-    this.pos = [0, 1, 2].map((k) => -(this.rot[0][k] * t[0] + this.rot[1][k] * t[1] + this.rot[2][k] * t[2]));
+    this.pos = placeOf(pose);
     this.fov = 2 * Math.atan(camera[1] / 2 / camera[3]) * 180 / Math.PI;
     this.pivot = add(this.pos, scale(this.forward, pivotDistance));
   }
@@ -97,8 +116,7 @@ export class Camera {
   // Moves sideways by fractions of the image height.
   pan(dx, dy) {
     const size = 2 * this.distance * Math.tan(this.fov * Math.PI / 360);
-    const move = add(scale(this.rot[0], -dx * size), scale(this.rot[1], -dy * size));
-    this.pos = add(this.pos, move); this.pivot = add(this.pivot, move);
+    this.move(add(scale(this.rot[0], -dx * size), scale(this.rot[1], -dy * size)));
   }
   // The point at the depth of the pivot that projects to a position of the image, 0..1 across and down.
   besidePivot([u, v], aspect) {
@@ -107,14 +125,16 @@ export class Camera {
   }
   // Moves towards a point (default: the pivot), which keeps its position in the image. The pivot moves along.
   dolly(factor, to = this.pivot) {
-    const share = Math.max(1e-4 / this.distance, factor);
+    let share = Math.max(1e-4 / this.distance, factor);
+    // Not farther than the reach: halves what is left of the way out.
+    const isOut = (s) => length(sub(add(to, scale(sub(this.pos, to), s)), this.centre)) > this.reach;
+    for (let k = 0; k < 20 && share > 1 && isOut(share); k++) share = k < 19 ? 1 + (share - 1) / 2 : 1;
     this.pos = add(to, scale(sub(this.pos, to), share));
     this.pivot = add(to, scale(sub(this.pivot, to), share));
   }
   // Moves right, down and forward, in units of speed.
   fly(move) {
-    const by = [0, 1, 2].reduce((sum, k) => add(sum, scale(this.rot[k], move[k])), [0, 0, 0]);
-    this.pos = add(this.pos, by); this.pivot = add(this.pivot, by);
+    this.move([0, 1, 2].reduce((sum, k) => add(sum, scale(this.rot[k], move[k])), [0, 0, 0]));
   }
   roll(angle) { this.rotate(this.forward, angle, null); }
   // Moves to the front (axis z), the right (x) or above (null) of the pivot. Front is any direction across the up axis.

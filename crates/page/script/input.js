@@ -24,7 +24,7 @@ export const TABLE = [
   { show: '`F`, `Shift F`', does: ['look at the pivot, at the whole scene'], keys: { f: (i, shift) => i.actions.frame(shift) } },
   { show: '`Home`, `Shift Home`', does: ['first view, make this the first view'], codes: { Home: (i, shift) => i.actions.home(shift) } },
   { show: '`1` to `9`, with `Shift`', does: ['saved view, save it'], codes: digits },
-  { show: '`[` `]` `T`', does: ['previous, next, next training camera'], keys: { '[': (i) => i.actions.step(-1), ']': (i) => i.actions.step(1), t: (i) => i.actions.step(1) } },
+  { show: '`[` `]` `T`', does: ['previous, next, next training camera'], keys: { '[': (i) => i.actions.step(-1), ']': (i) => i.actions.step(1), t: (i) => i.actions.step(1) }, needs: 'step' },
   { show: '`P` held', does: ['show the photograph'], keys: { p: (i) => i.actions.peek(true) }, needs: 'peek' },
   { show: '`U`', does: ['make this direction up'], keys: { u: (i) => i.actions.up() } },
   {
@@ -53,6 +53,12 @@ export function fillHelp(body, actions) {
     row.append(cell('th', show, { scope: 'row' }), ...does.map((text) => cell('td', text, { colSpan: 3 - does.length })));
     return row;
   }));
+}
+
+// How the view is moved now, for display.
+export function inWords({ mode, speed }) {
+  if (mode === 'fly') return `Flying, ${Number(speed.toPrecision(2))} units/s (V: turn around)`;
+  return matchMedia('(pointer: coarse)').matches ? 'Drag to turn, pinch to zoom' : 'Drag to turn, scroll to zoom';
 }
 
 const DAMPING = 0.1; // seconds

@@ -8,6 +8,7 @@ button.addEventListener('click', async () => {
   const page = new TextDecoder().decode(await unpack(document.getElementById('splats-page')));
   const frame = document.createElement('iframe');
   frame.title = 'Splat viewer';
+  frame.allowFullscreen = true;
   frame.srcdoc = page;
   button.replaceWith(frame);
 });

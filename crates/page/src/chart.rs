@@ -95,7 +95,9 @@ impl Axis {
             }
             ticks.retain(|tick| (self.low..=self.high).contains(tick));
             let every = ticks.len().div_ceil(5).max(1);
-            return ticks.into_iter().step_by(every).collect();
+            if ticks.len() > 1 {
+                return ticks.into_iter().step_by(every).collect();
+            }
         }
         let raw = (self.high - self.low) / 4.0;
         let power = libm::pow(10.0, libm::log10(raw).floor());
@@ -168,17 +170,19 @@ impl LineChart<'_> {
         }
         let low = points.iter().map(|p| p[1]).fold(f64::INFINITY, f64::min);
         let high = points.iter().map(|p| p[1]).fold(f64::NEG_INFINITY, f64::max);
-        let (across, up) = axes([*first, *last], [low, high], self.logarithmic && low > 0.0);
+        let is_logarithmic = self.logarithmic && low > 0.0;
+        let title = if is_logarithmic { &format!("{}, logarithmic axis", self.title) } else { self.title };
+        let (across, up) = axes([*first, *last], [low, high], is_logarithmic);
         let summary =
             format!("{} to {}, last {}", format_number(low), format_number(high), format_number(*value));
-        let mut svg = begin_svg(self.title, &summary, &across, &up);
+        let mut svg = begin_svg(title, &summary, &across, &up);
         svg.push_str("<path class=\"line\" d=\"");
         for (k, [x, y]) in downsample(&points).into_iter().enumerate() {
             let letter = if k == 0 { 'M' } else { 'L' };
             let _ = write!(svg, "{letter}{:.1} {:.1}", across.to_px(x), up.to_px(y));
         }
         svg.push_str("\"/>");
-        figure(self.title, self.x_label, &format_number(*value), &svg)
+        figure(title, self.x_label, &format!("last {}", format_number(*value)), &svg)
     }
 }
 
@@ -268,6 +272,12 @@ mod tests {
             "{html}"
         );
         assert_eq!(html.matches('L').count(), 1);
+        assert!(!html.contains("logarithmic") && html.contains("<span>last 30</span>"), "{html}");
+        let log = LineChart { logarithmic: true, ..line.clone() }.html();
+        let narrow = [[0.0, 0.15], [1.0, 0.16]];
+        let log_of_narrow = LineChart { logarithmic: true, points: &narrow, ..line.clone() }.html();
+        assert!(log_of_narrow.matches("class=\"grid\"").count() > 1, "an axis has numbers: {log_of_narrow}");
+        assert!(log.contains("<figcaption>PSNR, dB, logarithmic axis"), "a logarithmic axis is named: {log}");
         assert_eq!(LineChart { points: &points[..2], ..line }.html(), "");
     }
 

@@ -22,8 +22,12 @@ pub mod report;
 pub mod scene;
 pub mod text;
 
+/// Style of all pages: one palette, light and dark, and its controls.
+pub const BASE: &str = include_str!("../script/base.css");
 /// Camera pose and its controls: `Camera`.
 pub const CAMERA: &str = include_str!("../script/camera.js");
+/// Numbers beside sliders, full screen: `showNumbers`, `fullScreen`.
+pub const CONTROLS: &str = include_str!("../script/controls.js");
 /// Mouse, touch and keyboard: `Input`.
 pub const INPUT: &str = include_str!("../script/input.js");
 /// Renders splats on the browser's GPU: `SplatView`.

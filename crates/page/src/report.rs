@@ -11,7 +11,7 @@ use flate2::write::ZlibEncoder;
 use crate::chart::{Histogram, LineChart};
 use crate::scene;
 use crate::text::{csp_hash, escape_html, write_base128};
-use crate::{UNPACK, bundle, unindented};
+use crate::{BASE, UNPACK, bundle, unindented};
 
 const STYLE: &str = include_str!("../script/report.css");
 const SCRIPT: &str = include_str!("../script/report.js");
@@ -22,6 +22,19 @@ pub struct ReportPage {
     title: String,
     body: String,
     has_splats: bool,
+    /// Whether a section is open.
+    in_section: bool,
+}
+
+/// A picture at the start of a report.
+#[derive(Clone, Debug, PartialEq)]
+pub struct HeroImage {
+    /// What it is: `Worst held-out view: a.png`.
+    pub title: String,
+    /// Its scores.
+    pub scores: String,
+    /// JPEG with its width and height in px.
+    pub jpeg: (Vec<u8>, [u32; 2]),
 }
 
 /// A row of [`ReportPage::images`]: an image with its scores.
@@ -40,12 +53,40 @@ impl ReportPage {
     #[must_use]
     pub fn new(title: &str, lead: &str) -> Self {
         let body = format!("<h1>{}</h1>\n<p class=\"lead\">{}</p>\n", escape_html(title), escape_html(lead));
-        Self { title: title.to_owned(), body, has_splats: false }
+        Self { title: title.to_owned(), body, has_splats: false, in_section: false }
     }
 
-    /// Starts a section.
+    /// Starts a section, which is folded until the user opens it.
     pub fn section(&mut self, heading: &str) {
-        let _ = writeln!(self.body, "<h2>{}</h2>", escape_html(heading));
+        self.end_section();
+        let _ = writeln!(self.body, "<details><summary><h2>{}</h2></summary>", escape_html(heading));
+        self.in_section = true;
+    }
+
+    fn end_section(&mut self) {
+        if std::mem::take(&mut self.in_section) {
+            self.body.push_str("</details>\n");
+        }
+    }
+
+    /// Adds large pictures side by side, each with its scores. `content` says what a picture shows.
+    pub fn hero(&mut self, images: &[HeroImage], content: &str) {
+        self.body.push_str("<div class=\"hero\">\n");
+        for HeroImage { title, scores, jpeg: (jpeg, [width, height]) } in images {
+            let (title, scores) = (escape_html(title), escape_html(scores));
+            let _ = writeln!(
+                self.body,
+                "<figure><figcaption>{title} <span>{scores}</span></figcaption><img width=\"{width}\" height=\"{height}\" alt=\"{}\" src=\"data:image/jpeg;base64,{}\"></figure>",
+                escape_html(content),
+                BASE64.encode(jpeg)
+            );
+        }
+        let _ = writeln!(self.body, "</div>\n<p class=\"soft\">{}</p>", escape_html(content));
+    }
+
+    /// Adds the sentence that sums up the report.
+    pub fn verdict(&mut self, sentence: &str) {
+        let _ = writeln!(self.body, "<p class=\"verdict\">{}</p>", escape_html(sentence));
     }
 
     /// Adds a paragraph.
@@ -137,8 +178,9 @@ impl ReportPage {
 
     /// Returns the HTML page.
     #[must_use]
-    pub fn finish(self) -> String {
-        let style = unindented(STYLE);
+    pub fn finish(mut self) -> String {
+        self.end_section();
+        let style = format!("{}\n{}", unindented(BASE), unindented(STYLE));
         let script = bundle(&[UNPACK, SCRIPT]);
         let mut policy =
             "default-src 'none'; img-src data: blob:; base-uri 'none'; form-action 'none'".to_owned();
@@ -177,6 +219,9 @@ mod tests {
     fn names_of_pictures_are_text() {
         let name = "<img src=x onerror=alert(1)>.jpg".to_owned();
         let mut report = ReportPage::new(&name, &name);
+        let jpeg = (vec![1, 2, 3], [3, 1]);
+        report.hero(&[HeroImage { title: name.clone(), scores: name.clone(), jpeg }], &name);
+        report.verdict(&name);
         report.section(&name);
         report.facts(&[("<b>", name.clone())]);
         report.list(std::slice::from_ref(&name));
@@ -195,7 +240,8 @@ mod tests {
         );
         let page = report.finish();
         assert!(!page.contains("<img src=x") && !page.contains("<b>") && !page.contains("<i>"));
-        assert_eq!(page.matches("<img ").count(), 1);
+        assert_eq!(page.matches("<img ").count(), 2);
+        assert_eq!((page.matches("<details>").count(), page.matches("</details>").count()), (1, 1));
         assert_eq!(page.matches("<script").count(), 0);
         assert!(!page.contains("http://") && !page.contains("https://"));
     }

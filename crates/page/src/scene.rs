@@ -13,7 +13,9 @@ use flate2::write::ZlibEncoder;
 use serde::Serialize;
 
 use crate::text::{csp_hash, escape_html, read_base128, script_json, write_base128};
-use crate::{CAMERA, INPUT, SPLATS, UNPACK, bundle, fill_template, is_gausset_page, unindented};
+use crate::{
+    BASE, CAMERA, CONTROLS, INPUT, SPLATS, UNPACK, bundle, fill_template, is_gausset_page, unindented,
+};
 
 const TEMPLATE: &str = include_str!("../script/alone.html");
 const STYLE: &str = include_str!("../script/alone.css");
@@ -45,6 +47,8 @@ pub struct ScenePage {
     /// Initial view if there are no cameras.
     #[serde(skip_serializing_if = "Option::is_none")]
     pub start: Option<PageCamera>,
+    /// Number of splats that are a sky around the scene.
+    pub sky: usize,
     /// Cameras that the user can select; the first is the initial view.
     pub cameras: Vec<PageCamera>,
 }
@@ -62,12 +66,17 @@ pub struct PageCamera {
 
 /// The script of the page.
 fn script() -> String {
-    bundle(&[CAMERA, INPUT, UNPACK, SPLATS, SCENE_SCRIPT])
+    bundle(&[CAMERA, CONTROLS, INPUT, UNPACK, SPLATS, SCENE_SCRIPT])
+}
+
+/// The style of the page.
+fn style() -> String {
+    format!("{}\n{}", unindented(BASE), unindented(STYLE))
 }
 
 /// Content policy sources of the script and the style of the page.
 pub(crate) fn hashes() -> [String; 2] {
-    [csp_hash(&script()), csp_hash(&unindented(STYLE))]
+    [csp_hash(&script()), csp_hash(&style())]
 }
 
 /// Writes the page of a scene whose splats are these bytes of a compressed PLY. Returns the length of the page.
@@ -87,7 +96,7 @@ pub fn write(out: &mut dyn Write, scene: &ScenePage, ply: &[u8]) -> io::Result<u
         );
         return Err(io::Error::new(io::ErrorKind::InvalidInput, line));
     }
-    let (script, style) = (script(), unindented(STYLE));
+    let (script, style) = (script(), style());
     let [script_hash, style_hash] = hashes();
     let policy = format!(
         "default-src 'none'; script-src {script_hash}; style-src {style_hash}; img-src data: blob:; worker-src blob:; base-uri 'none'; form-action 'none'"
@@ -185,6 +194,18 @@ mod tests {
                 .unwrap();
         assert!(!text.contains("<img") && !text.contains("<script>"));
         assert_eq!(text.matches("</script>").count(), 3);
+    }
+
+    #[test]
+    fn a_messenger_finds_a_title_and_a_description_and_the_page_has_two_palettes() {
+        let scene = ScenePage { title: "A \"castle\"".to_owned(), ..ScenePage::default() };
+        let text = String::from_utf8(page(&scene, b"")).unwrap();
+        assert!(text.contains("<meta property=\"og:title\" content=\"A &quot;castle&quot;\">"));
+        assert!(
+            text.contains("<meta property=\"og:description\"") && text.contains("<meta name=\"description\"")
+        );
+        assert!(text.contains("prefers-color-scheme: dark") && text.contains("color-scheme: light dark"));
+        assert!(text.contains("id=\"full\""));
     }
 
     #[test]

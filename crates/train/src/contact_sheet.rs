@@ -7,7 +7,7 @@ use std::path::Path;
 use gausset_core::RgbImage8;
 use gausset_io::atomic::{FileSystem, WriteError, write_atomic};
 use gausset_io::image::encode::png_rgb8;
-use gausset_io::image::{DecodedImage, area_filter};
+use gausset_io::image::{DecodedImage, area_filter, caption};
 use gausset_io::output_names;
 use gausset_metrics::quality::RenderComparison;
 
@@ -27,6 +27,12 @@ pub(crate) const MAX_SHEET_VIEWS: usize = 24;
 const GAP: u32 = 4;
 /// Grey value of the gap.
 const GAP_COLOUR: u8 = 255;
+/// Height of the captions above a view, px.
+const CAPTION_HEIGHT: u32 = 24;
+/// Width of a pixel of the captions' font, px.
+const CAPTION_SCALE: u32 = 2;
+/// Colour of the captions: 14:1 on the gap.
+const CAPTION_COLOUR: [u8; 3] = [32, 36, 44];
 
 /// Ground truth, render and error side by side, and optionally the colour-corrected render.
 ///
@@ -86,7 +92,36 @@ fn downsample_to_width(picture: &RgbImage8, width: u32) -> RgbImage8 {
 pub(crate) fn view_bytes(width: u32, height: u32) -> u64 {
     let (width, height) = (u64::from(MAX_PANELS * width + (MAX_PANELS - 1) * GAP), u64::from(height));
     let narrowed = width.min(u64::from(MAX_PANELS * PANEL_WIDTH));
-    3 * narrowed * (height * narrowed / width.max(1) + 1)
+    3 * narrowed * (height * narrowed / width.max(1) + 1 + u64::from(CAPTION_HEIGHT))
+}
+
+/// What the images of a view show, from left to right: the name of the view and its scores. `psnr` is infinite for equal
+/// images and `None` without valid pixels.
+#[must_use]
+pub fn captions(name: &str, psnr: Option<f64>, corrected_psnr: Option<f64>) -> Vec<String> {
+    let score = match psnr {
+        Some(psnr) if psnr.is_finite() => format!("{psnr:.2} dB"),
+        Some(_) => "equal".to_owned(),
+        None => "not scored".to_owned(),
+    };
+    let mut captions =
+        vec![format!("photo {name}"), format!("render {score}"), format!("error, white = {WHITE_ERROR}")];
+    captions.extend(corrected_psnr.map(|psnr| format!("colour fit {psnr:.2} dB")));
+    captions
+}
+
+/// A view with a caption above each of its images.
+fn with_captions(view: RgbImage8, captions: &[String]) -> RgbImage8 {
+    let row = view.width as usize * 3;
+    let mut data = vec![GAP_COLOUR; row * CAPTION_HEIGHT as usize];
+    data.extend(view.data);
+    let mut view = RgbImage8 { width: view.width, height: view.height + CAPTION_HEIGHT, data };
+    let each = view.width / (captions.len() as u32).max(1);
+    for (k, text) in captions.iter().enumerate() {
+        let text = caption::fitting(text, CAPTION_SCALE, each);
+        caption::draw_text(&mut view, [k as u32 * each, GAP], &text, CAPTION_SCALE, CAPTION_COLOUR);
+    }
+    view
 }
 
 /// A contact sheet: views one below the other.
@@ -104,10 +139,12 @@ impl ContactSheet {
         Self { stride: views.div_ceil(MAX_SHEET_VIEWS).max(1), views: Vec::new() }
     }
 
-    /// Adds the view at a position, which consists of `pictures` images side by side, if the sheet shows that position.
-    pub fn add(&mut self, position: usize, view: &RgbImage8, pictures: u32) {
+    /// Adds the view at a position, which consists of an image for each caption, side by side, if the sheet shows that
+    /// position.
+    pub fn add(&mut self, position: usize, view: &RgbImage8, captions: &[String]) {
         if position.is_multiple_of(self.stride) {
-            self.views.push(downsample_to_width(view, pictures * PANEL_WIDTH));
+            let small = downsample_to_width(view, captions.len() as u32 * PANEL_WIDTH);
+            self.views.push(with_captions(small, captions));
         }
     }
 
@@ -173,23 +210,57 @@ mod tests {
     fn a_contact_sheet_of_many_or_large_views_stays_small() {
         let mut sheet = ContactSheet::new(100);
         for position in 0..100 {
-            sheet.add(position, &RgbImage8::new(2000, 100), 3);
+            sheet.add(position, &RgbImage8::new(2000, 100), &captions("a.png", Some(20.0), None));
         }
         let picture = sheet.image().unwrap();
-        // Every fifth view, 960 x 48 px.
-        assert_eq!((picture.width, picture.height), (960, 20 * 48 + 19 * 4));
-        assert_eq!(picture.data.len(), 960 * (20 * 48 + 19 * 4) * 3);
+        // Every fifth view, 960 x 48 px, and its captions.
+        assert_eq!((picture.width, picture.height), (960, 20 * (48 + 24) + 19 * 4));
+        assert_eq!(picture.data.len(), 960 * (20 * (48 + 24) + 19 * 4) * 3);
+        assert!(picture.data.len() as u64 <= 20 * view_bytes(700, 100), "as much as is planned");
         assert!(ContactSheet::new(0).image().is_none());
+    }
+
+    #[test]
+    fn a_contact_sheet_says_which_view_which_image_and_how_many_decibels() {
+        let text = captions("street/0001.jpg", Some(23.456), Some(25.0));
+        assert_eq!(
+            text,
+            ["photo street/0001.jpg", "render 23.46 dB", "error, white = 0.25", "colour fit 25.00 dB"]
+        );
+        assert_eq!(captions("a", Some(f64::INFINITY), None)[1], "render equal");
+        assert_eq!(captions("a", None, None)[1], "render not scored");
+        let sheet_of = |text: &[String]| {
+            let mut sheet = ContactSheet::new(1);
+            sheet.add(0, &RgbImage8::new(1280, 10), text);
+            sheet.image().unwrap()
+        };
+        let (sheet, other) =
+            (sheet_of(&text), sheet_of(&captions("street/0002.jpg", Some(23.456), Some(25.0))));
+        // Dark on white, above each image.
+        for column in 0..4 {
+            let dark = |image: &RgbImage8| {
+                (0..24 * 320)
+                    .filter(|i| image.data[3 * ((i / 320) * 1280 + 320 * column + i % 320)] < 64)
+                    .count()
+            };
+            assert!((100..3000).contains(&dark(&sheet)), "column {column}: {}", dark(&sheet));
+            let is_same = (0..24).all(|y| {
+                let row = 3 * (y * 1280 + 320 * column)..3 * (y * 1280 + 320 * column + 320);
+                sheet.data[row.clone()] == other.data[row]
+            });
+            assert_eq!(is_same, column > 0, "the name is above the photograph");
+        }
     }
 
     #[test]
     fn views_of_different_sizes_share_a_sheet() {
         let mut sheet = ContactSheet::new(2);
-        sheet.add(0, &RgbImage8::new(10, 2), 3);
-        sheet.add(1, &RgbImage8::new(6, 3), 3);
+        let captions = captions("a.png", None, None);
+        sheet.add(0, &RgbImage8::new(10, 2), &captions);
+        sheet.add(1, &RgbImage8::new(6, 3), &captions);
         let picture = sheet.image().unwrap();
-        assert_eq!((picture.width, picture.height), (10, 2 + 4 + 3));
-        assert_eq!(picture.data.len(), 10 * 9 * 3);
+        assert_eq!((picture.width, picture.height), (10, 24 + 2 + 4 + 24 + 3));
+        assert_eq!(picture.data.len(), 10 * 57 * 3);
     }
 
     #[test]

@@ -25,6 +25,10 @@ const FAINT_LOGIT: f32 = -2.2;
 /// Radius that an orbit should show, in median distances of the splats from their centre: all of an object whose splats
 /// are on its surface, but not the sky of a landscape.
 const RADIUS_IN_MEDIANS: f64 = 1.5;
+/// Fraction of the splats that the first view of a file shows: the outermost are often stray.
+const HOME_FRACTION: f64 = 0.98;
+/// Fraction of the frame that they fill.
+const HOME_FILL: f64 = 0.95;
 /// Sine of the elevation of an orbit around splats (20 degrees).
 const ELEVATION_SINE: f64 = 0.342;
 
@@ -152,6 +156,53 @@ pub fn orbit_splats(
     let middle = up.map(|v| v * away * ELEVATION_SINE);
     let across = away * (1.0 - ELEVATION_SINE * ELEVATION_SINE).sqrt();
     Ok(Circle::around(middle, up, any_perpendicular(up), across).cameras(frames, centre, up, &camera))
+}
+
+/// The first view of splats without a dataset, and their size.
+#[derive(Clone, Debug, PartialEq)]
+pub struct HomeView {
+    /// Looks at the middle of the splats from a little above. 98 % of their centres are within the square in the middle
+    /// of its image.
+    pub camera: NamedCamera,
+    /// Middle of the splats along each axis, without the outermost hundredth at both ends.
+    pub centre: [f64; 3],
+    /// Median distance of the splats from this point, scene units; 1 if it is zero.
+    pub radius: f64,
+}
+
+/// Where to look at splats from, without a dataset. `splats` are those of the scene, without its sky; `up` is the up
+/// direction, -y if unknown. `None` if there are no splats.
+#[must_use]
+pub fn home_view(splats: &Splats, up: Option<[f32; 3]>) -> Option<HomeView> {
+    let orbit = orbit_splats(splats, 1, up, &ImageShape::default()).ok()?;
+    let NamedCamera { name, camera, pose } = orbit.into_iter().next()?;
+    let usable = (0..splats.len()).filter(|&i| splats.is_valid(i));
+    let positions: Vec<[f64; 3]> = usable.map(|i| splats.means[i].map(f64::from)).collect();
+    let outer = 0.5 * (1.0 - HOME_FRACTION);
+    let centre = std::array::from_fn(|k| {
+        let along: Vec<f64> = positions.iter().map(|position| position[k]).collect();
+        0.5 * (quantile(along.clone(), outer) + quantile(along, 1.0 - outer))
+    });
+    let tangent = HOME_FILL * 0.5 * f64::from(camera.height) / camera.fy;
+    // The distance at which a centre is on the edge of the square.
+    let needed = positions.iter().map(|&position| {
+        let [x, y, z] = se3::mul_vec(&pose.rotation, se3::sub(position, centre));
+        x.abs().max(y.abs()) / tangent - z
+    });
+    let median = upper_median(positions.iter().map(|&p| se3::distance(p, centre)).collect()).unwrap_or(0.0);
+    let radius = if median > 0.0 { median } else { 1.0 };
+    let distance = quantile(needed.collect(), HOME_FRACTION).max(radius);
+    let seen = se3::mul_vec(&pose.rotation, centre);
+    let translation = [-seen[0], -seen[1], distance - seen[2]];
+    let camera = NamedCamera { name, camera, pose: Pose { translation, ..pose } };
+    Some(HomeView { camera, centre, radius })
+}
+
+/// The value below which this fraction of the values lies; 0 of no values.
+fn quantile(mut values: Vec<f64>, fraction: f64) -> f64 {
+    let place = (fraction * values.len() as f64).ceil().max(1.0) as usize - 1;
+    let last = values.len().saturating_sub(1);
+    if values.is_empty() { 0.0 } else { *values.select_nth_unstable_by(place.min(last), f64::total_cmp).1 }
 }
 
 /// A circle in space.
@@ -284,6 +335,37 @@ mod tests {
             let distance = se3::distance(pose.centre(), centre.map(f64::from));
             assert!(2.0 * camera.fy / distance > 240.0, "{distance}");
         }
+    }
+
+    #[test]
+    fn the_first_view_of_a_file_shows_98_of_100_splats_in_a_square_and_fills_it() {
+        // A long thing with its weight at one end, and one splat in a hundred far away.
+        let mut long = Splats::with_capacity(0, 1000);
+        for k in 0..1000 {
+            let t = k as f32 / 1000.0;
+            let x = if k % 100 == 7 { 900.0 } else { 8.0 * t.powi(3) };
+            long.push([x, 0.2 * (40.0 * t).sin(), 0.1 * t], [-3.0; 3], [1.0, 0.0, 0.0, 0.0], -4.0, &[0.0; 3]);
+        }
+        for (splats, up) in
+            [(long.clone(), None), (long, Some([1.0, 0.0, 0.0])), (ball([5.0, -2.0, 7.0]), None)]
+        {
+            let home = home_view(&splats, up).unwrap();
+            let NamedCamera { camera, pose, .. } = &home.camera;
+            let half = f64::from(camera.height) / 2.0;
+            let beside = |mean: &[f32; 3]| {
+                let point = pose.apply(mean.map(f64::from));
+                let [x, y] = camera.project(point);
+                let beside = (x - camera.cx).abs().max((y - camera.cy).abs());
+                if point[2] > 0.0 { beside / half } else { f64::INFINITY }
+            };
+            let within = |reach: f64| splats.means.iter().filter(|mean| beside(mean) <= reach).count();
+            let all = splats.len() as f64;
+            assert!(within(1.0) as f64 >= 0.98 * all, "{} of {all}", within(1.0));
+            assert!((within(0.9) as f64) < 0.98 * all, "closer would do");
+            let [x, y, _] = pose.apply(home.centre);
+            assert!(close([x, y, 0.0], [0.0; 3]), "its middle is in the middle");
+        }
+        assert_eq!(home_view(&Splats::default(), None), None);
     }
 
     #[test]

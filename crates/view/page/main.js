@@ -1,8 +1,9 @@
 // The page: connects panels, buttons, canvas and connection.
 
-import { Camera, add, scale, sub, length, dot } from '/assets/camera.js';
+import { Camera, add, scale, sub, length, dot, placeOf } from '/assets/camera.js';
+import { fullScreen, showNumbers } from '/assets/controls.js';
 import { Link } from '/assets/link.js';
-import { Input, fillHelp } from '/assets/input.js';
+import { Input, fillHelp, inWords } from '/assets/input.js';
 import { Stage } from '/assets/stage.js';
 import { Path } from '/assets/path.js';
 import { Charts } from '/assets/charts.js';
@@ -13,7 +14,7 @@ import { edges, grid, pyramid } from '/assets/over.js';
 const $ = (id) => document.getElementById(id);
 const mark = document.documentElement.dataset, camera = new Camera(), path = new Path(), charts = new Charts($('charts')), saved = {};
 let started = false;
-let scene = { cameras: [], start: null, live: false }, first = null, paused = false, now = {}, playing = null, scoring = false, lastFrame = 0, spoke = 0;
+let scene = { cameras: [], start: null, live: false }, first = null, wholeRadius = 1, drawn = '', paused = false, now = {}, playing = null, scoring = false, spoke = 0;
 const number = (v, digits = 0) => Number(v).toLocaleString('en', { minimumFractionDigits: digits, maximumFractionDigits: digits });
 
 const notice = (text) => { $('notice').hidden = !text; $('notice-text').textContent = text || ''; };
@@ -31,7 +32,7 @@ const link = new Link({
   message: take,
   frame: (frame) => stage.take(frame),
   lost: (text, again) => {
-    $('link').textContent = again ? 'not connected' : 'access denied'; $('link').className = 'bad';
+    $('link').textContent = again ? 'Not connected' : 'Access denied'; $('link').className = 'bad';
     notice(text); say(text);
     if (started) stage.reset();
   },
@@ -83,7 +84,10 @@ const act = {
   }).catch(() => {}),
   peek: (on) => { if (stage.fixed >= 0 && stage.photoOf !== stage.fixed && on) stage.fetchPhoto(); stage.peek = on; stage.draw(); },
   speed: () => mode(),
-  home: (set) => { if (set) { first = camera.copy(); status('this is the first view now'); } else if (first) { leave(); camera.set(first); jumped(); } },
+  home: (set) => {
+    if (set) { first = { ...camera.copy(), isOwn: true }; status('this is the first view now'); }
+    else if (first) { leave(); goHome(); jumped(); }
+  },
   saved: (digit, set) => {
     if (set) { saved[digit] = camera.copy(); status(`view ${digit} is saved`); }
     else if (saved[digit]) { leave(); camera.set(saved[digit]); jumped(); }
@@ -91,7 +95,7 @@ const act = {
   side: (axis) => { leave(); camera.side(axis); jumped(); },
   frame: (whole) => {
     leave();
-    if (whole) camera.face(scene.centre, scene.radius); else camera.face();
+    if (whole) camera.face(scene.centre, wholeRadius); else camera.face();
     mode(); jumped();
   },
   grid: () => { $('ground').checked = !$('ground').checked; showGround(); },
@@ -105,14 +109,22 @@ const act = {
     navigator.clipboard.writeText(text).then(() => status('camera copied to the clipboard'), () => status('the clipboard is not available', true));
   },
   info: () => { $('info-panel').open = !$('info-panel').open; },
-  panels: () => {
-    const bare = document.body.classList.toggle('bare');
-    $('panels').setAttribute('aria-expanded', String(!bare));
-  },
+  panels: () => document.body.classList.toggle('bare'),
   help: () => $('keys').showModal(),
 };
 const input = new Input($('view'), camera, act, moved);
-fillHelp($('key-rows'), act);
+// The side panels: a drawer on narrow screens, closed at first.
+function panels() {
+  const isClosed = document.body.classList.toggle('closed');
+  $('panels').setAttribute('aria-expanded', String(!isClosed));
+}
+if (matchMedia('(max-width: 600px)').matches) panels();
+fullScreen($('full'));
+// The keys that have an effect on this scene.
+function help() {
+  const { step, peek, pause, ...others } = act;
+  fillHelp($('key-rows'), { ...others, ...(scene.cameras.length && { step }), ...(scene.photos && { peek }), ...(scene.live && { pause }) });
+}
 
 function moved() {
   if (stage.fixed >= 0) leave();
@@ -127,8 +139,11 @@ function leave() {
   if (['photo', 'split', 'flip', 'error'].includes($('show').value)) { $('show').value = 'color'; controls(); }
   list();
 }
-function mode() {
-  $('mode').textContent = camera.mode === 'fly' ? `fly · ${number(camera.speed, 2)} units/s` : 'orbit';
+function mode() { $('mode').textContent = inWords(camera); }
+// The first view; one without a camera is moved back on a narrow screen.
+function goHome() {
+  camera.set(first);
+  if (!scene.cameras.length && !first.isOwn) camera.fit($('view').clientWidth / $('view').clientHeight);
 }
 function go(index) {
   const at = scene.cameras[index];
@@ -173,7 +188,6 @@ function controls() {
   $('legend').hidden = !['depth', 'count', 'error'].includes(show);
 }
 function showed(frame) {
-  lastFrame = performance.now();
   notice('');
   const show = $('show').value;
   if (show === 'error' && stage.fixed >= 0) {
@@ -188,21 +202,41 @@ function showed(frame) {
   if (!own.isShown) mark.drawer = 'program';
   if (own.lacks) own.ask(false);
 }
+// Numbers of splats, in the words of all pages.
+function counted() {
+  const all = now.splats ?? scene.splats ?? 0;
+  return scene.sky ? `${number(all - scene.sky)} splats in the scene, ${number(scene.sky)} in the sky` : `${number(all)} splats`;
+}
+function time(seconds) {
+  const minutes = Math.round(seconds / 60);
+  return seconds < 90 ? `${number(seconds)} s` : minutes < 90 ? `${minutes} min` : `${Math.floor(minutes / 60)} h ${minutes % 60} min`;
+}
+function progress() {
+  const isShown = Boolean(scene.live && now.steps);
+  $('progress').hidden = $('left').hidden = !isShown;
+  if (!isShown) return;
+  $('progress').max = now.steps; $('progress').value = now.step ?? 0;
+  $('left').textContent = `Step ${number(now.step ?? 0)} of ${number(now.steps)}${now.seconds_left != null ? `, about ${time(now.seconds_left)} left` : ''}`;
+}
 function facts() {
-  const rows = [['what', scene.title], ['splats', number(now.splats ?? scene.splats ?? 0)], ['SH degree', scene.sh_degree]];
+  const rows = [['what', scene.title], ['splats', counted().replace(' splats', '')], ['SH degree', scene.sh_degree]];
   if (now.step != null) rows.push(['step', `${number(now.step)} of ${number(now.steps)}`]);
-  if (now.seconds_left != null && scene.live) rows.push(['left', `${number(now.seconds_left)} s`]);
+  if (now.seconds_left != null && scene.live) rows.push(['left', time(now.seconds_left)]);
   if (now.device) rows.push(['device', now.device]);
   if (now.saved) rows.push(['checkpoint', now.saved]);
   rows.push(['program', `Gausset ${now.gausset || ''}`]);
+  if (drawn) rows.push(['picture', drawn]);
   $('facts').replaceChildren(...rows.flatMap(([name, value]) => {
     const dt = document.createElement('dt'), dd = document.createElement('dd');
     dt.textContent = name; dd.textContent = value;
     return [dt, dd];
   }));
+  $('count').textContent = scene.live ? '' : counted();
   $('training').hidden = !scene.live;
+  document.body.classList.toggle('training', scene.live);
+  progress();
   $('pause').textContent = paused ? 'Resume' : 'Pause';
-  $('chart-panel').hidden = charts.empty;
+  $('chart-panel').hidden = charts.empty && !scene.live;
 }
 function show(next) {
   const was = scene, fresh = !was.start;
@@ -210,6 +244,10 @@ function show(next) {
   const begun = scene.cameras.length > 0 || !scene.live;
   $('title').textContent = scene.title;
   document.title = `${scene.title} · Gausset`;
+  document.querySelectorAll('.for-degree').forEach((e) => { e.hidden = scene.sh_degree === 0; });
+  document.querySelectorAll('.for-cameras').forEach((e) => { e.hidden = scene.cameras.length === 0; });
+  $('compare').hidden = !scene.photos;
+  $('save-as').hidden = !scene.filter;
   $('degree').max = scene.sh_degree; $('degree').value = Math.min($('degree').value, scene.sh_degree);
   if (fresh || was.title !== scene.title || was.cameras.length !== scene.cameras.length) {
     $('degree').value = scene.sh_degree;
@@ -220,6 +258,9 @@ function show(next) {
       camera.setPose(pose, at, 1);
       camera.pivot = add(camera.pos, scale(camera.forward, Math.max(1e-3, length(sub(scene.centre, camera.pos)))));
       first = camera.copy();
+      wholeRadius = scene.cameras.length ? scene.radius : camera.distance / 2.2;
+      camera.limit(scene.centre, scene.radius, [camera.pos, ...scene.cameras.map((c) => placeOf(c.pose))]);
+      goHome();
       $('fov').value = camera.fov;
     }
     stage.fix(-1);
@@ -230,13 +271,13 @@ function show(next) {
   showFilter();
   $('filter-count').textContent = filtered() ? `(${number(scene.splats)} splats)` : '';
   if (!begun) notice('Waiting for the training to begin …');
-  list(); facts(); mode(); controls(); stage.change();
+  list(); facts(); mode(); controls(); help(); stage.change();
 }
 function take(message) {
   if (message.t === 'hello') {
-    $('link').textContent = 'connected'; $('link').className = '';
+    $('link').textContent = ''; $('link').className = '';
     now.gausset = message.gausset;
-    notice('Waiting for the first frame …'); status('');
+    notice('Waiting for the first picture …'); status('');
     charts.set(message.history);
     Object.values(message.events).forEach(event);
     paused = Boolean(message.events.paused && (!message.events.resumed || message.events.resumed.step < message.events.paused.step));
@@ -256,7 +297,7 @@ function event(what, isNew = false) {
   if (name === 'progress') {
     Object.assign(now, { step: what.step, steps: what.steps, splats: what.splats, seconds_left: what.seconds_left });
     if (isNew) charts.progress(what);
-    const text = `step ${number(what.step)} of ${number(what.steps)} · ${number(what.it_per_s, 1)} steps/s · ${number(what.splats)} splats`;
+    const text = `step ${number(what.step)} of ${number(what.steps)}, ${number(what.it_per_s, 1)} steps/s, ${number(what.splats)} splats`;
     status(text);
     if (performance.now() - spoke > 10000) { spoke = performance.now(); say(text); }
   }
@@ -359,13 +400,31 @@ $('filter-copy').addEventListener('click', () => {
   const rest = max_size || shrink ? '; without the size filters, which convert does not have' : '';
   navigator.clipboard.writeText(words.join(' ')).then(() => status(`command copied to the clipboard${rest}`), () => status(words.join(' ') + rest));
 });
+// Save as: the program writes what is shown, and the browser downloads it.
+$('save-as').addEventListener('click', () => {
+  $('saving-what').textContent = `${filtered() ? 'What the filters leave: ' : ''}${counted()}.`;
+  $('saving-status').textContent = '';
+  $('saving').showModal();
+});
+$('save-now').addEventListener('click', async () => {
+  const format = $('format').value, name = `${scene.title.split('/').pop().split('.')[0] || 'scene'}.${format}`;
+  $('save-now').disabled = true; $('saving-status').textContent = `Writing ${name} …`;
+  try {
+    const answer = await fetch(`/api/save/${format}`, { headers: link.bearer() });
+    if (!answer.ok) throw new Error(answer.status === 503 ? 'Another file is being saved; try again when it is done.' : await answer.text());
+    const bytes = await answer.blob();
+    keep(name, bytes);
+    $('saving-status').textContent = `${name}, ${number(bytes.size / 1e6, 1)} MB, is in the downloads of this browser.`;
+  } catch (error) { $('saving-status').textContent = error.message; }
+  $('save-now').disabled = false;
+});
 $('split').addEventListener('input', () => stage.draw());
 $('fov').addEventListener('input', () => { leave(); camera.fov = Number($('fov').value); stage.change(true); });
 for (const id of ['search', 'order']) $(id).addEventListener('input', list);
 const click = (id, what) => $(id).addEventListener('click', what);
 click('pause', act.pause); click('save', () => command('save')); click('export', () => command('export'));
 click('stop', () => { if (confirm('Save a checkpoint and end the training?')) command('stop'); });
-click('home', () => { act.home(false); }); click('screenshot', act.screenshot); click('help', act.help); click('panels', act.panels);
+click('home', () => { act.home(false); }); click('screenshot', act.screenshot); click('help', act.help); click('panels', panels);
 click('before', () => act.step(-1)); click('next', () => act.step(1)); click('score', scoreAll); click('copy', act.copy);
 click('key-add', act.key); click('key-drop', () => { path.keys.pop(); pathText(); });
 click('path-play', () => { if (path.keys.length > 1) playing = performance.now(); else status('a path needs at least two views', true); });
@@ -377,7 +436,7 @@ click('path-export', () => {
 document.addEventListener('visibilitychange', () => { link.send({ t: 'hidden', hidden: document.hidden }); if (!document.hidden) stage.reset(); });
 
 started = true;
-let before = performance.now();
+let before = performance.now(), drawnAt = 0;
 function turn(at) {
   const dt = Math.min(0.1, (at - before) / 1000);
   before = at;
@@ -391,8 +450,9 @@ function turn(at) {
     if (share >= 1) playing = null;
   }
   stage.tick(at, moves);
-  if (own.isShown) $('frame').textContent = `${own.canvas.width}x${own.canvas.height} · this browser`;
-  else if (stage.frame && at - lastFrame < 1000) $('frame').textContent = `${stage.frame.width}x${stage.frame.height} · ${number(stage.frame.drawMs, 1)} ms${stage.rate ? ` · ${number(stage.rate)}/s` : ''}`;
+  showNumbers();
+  const seen = own.isShown ? `${own.canvas.width} x ${own.canvas.height} px, drawn by this browser` : stage.frame ? `${stage.frame.width} x ${stage.frame.height} px in ${number(stage.frame.drawMs)} ms${stage.rate ? `, ${number(stage.rate)} a second` : ''}` : '';
+  if (seen !== drawn && at - drawnAt > 500) { drawn = seen; drawnAt = at; facts(); }
   requestAnimationFrame(turn);
 }
 // For other scripts: an image as the browser draws it, {camera: [width, height, fx, fy, cx, cy], pose: rows of

@@ -1,6 +1,7 @@
 // A panorama to look around in, with the views that are cut from it.
 
 import { Sphere } from './sphere.js';
+import { fullScreen, showNumbers } from './controls.js';
 
 const $ = (id) => document.getElementById(id);
 const ANGLES = ['yaw', 'pitch', 'roll', 'hfov'];
@@ -84,8 +85,8 @@ function show(chosen) {
   for (const id of ['remove', 'look-along', 'save', 'chosen']) $(id).disabled = !view;
   $('add').disabled = views.length >= about.most_views;
   if (view) $('chosen').value = String(sphere.chosen);
-  $('angles').textContent = view ? `yaw ${round(view.yaw)}°, pitch ${round(view.pitch)}°, roll ${round(view.roll)}°, ${round(view.hfov)}° wide, ${view.width} x ${view.height} px` : 'no view';
-  command();
+  $('angles').textContent = view ? `${view.width} x ${view.height} px` : 'no view';
+  command(); showNumbers();
 }
 
 const turned = (yaw) => ((yaw + 180) % 360 + 360) % 360 - 180;
@@ -98,6 +99,11 @@ function turn(yaw, pitch, zoom = 1) {
 }
 
 function home() { Object.assign(sphere, { yaw: 0, pitch: 0, fov: 90 }); draw(); }
+function panels() {
+  const isClosed = document.body.classList.toggle('closed');
+  $('panels').setAttribute('aria-expanded', String(!isClosed));
+  draw();
+}
 function flat() { sphere.flat = !sphere.flat; $('flat').setAttribute('aria-pressed', String(sphere.flat)); draw(); }
 
 function listen() {
@@ -113,15 +119,27 @@ function listen() {
   for (const kind of ['pointerup', 'pointercancel']) canvas.addEventListener(kind, () => { last = null; });
   canvas.addEventListener('wheel', (event) => { event.preventDefault(); turn(0, 0, Math.exp(event.deltaY / 800)); }, { passive: false });
   addEventListener('keydown', (event) => {
-    if (event.target.matches('input, select') || event.ctrlKey || event.altKey || event.metaKey) return;
+    if (document.querySelector('dialog[open]') || event.target.matches('input, select') || event.ctrlKey || event.altKey || event.metaKey) return;
     const keys = { ArrowLeft: [-5, 0], ArrowRight: [5, 0], ArrowUp: [0, 5], ArrowDown: [0, -5], '+': [0, 0, 0.9], '-': [0, 0, 1 / 0.9] };
     if (keys[event.key]) { event.preventDefault(); turn(...keys[event.key]); }
     if (event.key === 'Home') home();
     if (event.key === 'f') flat();
+    if (event.key === 'h') panels();
+    if (event.key === '?') $('keys').showModal();
   });
   addEventListener('resize', draw);
   $('home').onclick = home;
   $('flat').onclick = flat;
+  $('help').onclick = () => $('keys').showModal();
+  $('panels').onclick = panels;
+  if (matchMedia('(max-width: 600px)').matches) panels();
+  fullScreen($('full'));
+  $('layout').onchange = () => {
+    const layout = about.layouts[$('layout').value];
+    if (!layout) return;
+    views = layout.views.map((view) => ({ ...view }));
+    show(0); renew();
+  };
   $('chosen').onchange = () => { show(Number($('chosen').value)); draw(); };
   for (const key of ANGLES) {
     $(key).oninput = () => { views[sphere.chosen][key] = Number($(key).value); show(sphere.chosen); renew(); };
@@ -146,7 +164,7 @@ function listen() {
   $('map').onchange = () => { sphere.over = Number($('map').value); draw(); };
   $('lines').onchange = () => { sphere.showLines = $('lines').checked; draw(); };
   $('mask').onchange = () => { sphere.showMask = $('mask').checked; draw(); };
-  $('neutral').onclick = () => { for (const [key] of about.settings) $(`look-${key}`).value = 0; command(); renew(); };
+  $('neutral').onclick = () => { for (const [key] of about.settings) $(`look-${key}`).value = 0; command(); showNumbers(); renew(); };
 }
 
 function settings() {
@@ -155,8 +173,10 @@ function settings() {
     label.htmlFor = slider.id = `look-${key}`;
     label.textContent = key[0].toUpperCase() + key.slice(1);
     Object.assign(slider, { type: 'range', min: -most, max: most, step: most > 10 ? 1 : 0.05, value: about.look[key] || 0 });
-    slider.oninput = () => { command(); renew(); };
-    $('settings').append(label, slider);
+    slider.oninput = () => { command(); showNumbers(); renew(); };
+    const slide = document.createElement('span'), number = document.createElement('output');
+    slide.className = 'slide'; slide.append(slider, number);
+    $('settings').append(label, slide);
   }
 }
 
@@ -171,6 +191,7 @@ async function start() {
   if (about.mask) sphere.setMask(await bitmap(await ask('/api/mask')));
   $('mask').hidden = $('mask-label').hidden = !about.mask;
   views = about.views;
+  $('layout').append(new Option('as given', ''), ...about.layouts.map(({ name, views: { length } }, i) => new Option(`${name}: ${length} views`, String(i))));
   settings(); listen(); show(0);
   await renew();
 }

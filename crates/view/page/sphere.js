@@ -55,7 +55,7 @@ void main() {
       // Derivative of the tangent by the angle, at the edge.
       float far = min(dot(r, r), dot(t, t));
       float w = (i == chosen ? 2.2 : 1.1) * pixel * (1.0 + far) / (e.x > e.y ? t.x : t.y);
-      if (abs(max(e.x, e.y) - 1.0) < w) c = i == chosen ? vec3(1.0, 0.85, 0.2) : vec3(0.25, 0.85, 1.0);
+      c = mix(i == chosen ? vec3(1.0, 0.85, 0.2) : vec3(0.25, 0.85, 1.0), c, smoothstep(0.5 * w, 1.5 * w, abs(max(e.x, e.y) - 1.0)));
     }
   }
   colour = vec4(c, 1.0);

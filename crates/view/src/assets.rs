@@ -9,17 +9,19 @@ pub(crate) struct Asset {
 
 const SCRIPT: &str = "text/javascript; charset=utf-8";
 
-const ASSETS: [Asset; 15] = [
+const ASSETS: [Asset; 17] = [
     Asset { path: "/", media_type: "text/html; charset=utf-8", text: include_str!("../page/index.html") },
     Asset {
         path: "/assets/style.css",
         media_type: "text/css; charset=utf-8",
         text: include_str!("../page/style.css"),
     },
+    Asset { path: "/assets/base.css", media_type: "text/css; charset=utf-8", text: gausset_page::BASE },
     Asset { path: "/assets/icon.svg", media_type: "image/svg+xml", text: include_str!("../page/icon.svg") },
     Asset { path: "/assets/main.js", media_type: SCRIPT, text: include_str!("../page/main.js") },
     Asset { path: "/assets/link.js", media_type: SCRIPT, text: include_str!("../page/link.js") },
     Asset { path: "/assets/camera.js", media_type: SCRIPT, text: gausset_page::CAMERA },
+    Asset { path: "/assets/controls.js", media_type: SCRIPT, text: gausset_page::CONTROLS },
     Asset { path: "/assets/input.js", media_type: SCRIPT, text: gausset_page::INPUT },
     Asset { path: "/assets/stage.js", media_type: SCRIPT, text: include_str!("../page/stage.js") },
     Asset { path: "/assets/path.js", media_type: SCRIPT, text: include_str!("../page/path.js") },

@@ -4,7 +4,6 @@ use std::path::{Path, PathBuf};
 use std::sync::Arc;
 use std::time::{Duration, Instant, SystemTime};
 
-use gausset::convert::SplatEdits;
 use gausset::device::DeviceOptions;
 use gausset::saved_run::{
     ChangedData, DataLocation, SavedRun, file_render_options, load_splats, scene_splat_count,
@@ -12,7 +11,6 @@ use gausset::saved_run::{
 };
 use gausset::training::warn_about_dataset;
 use gausset::{Failure, Host};
-use gausset_core::Region;
 use gausset_core::engine::{Engine, RenderOptions};
 use gausset_core::splats_transform::Similarity;
 use gausset_io::dataset::{self, Dataset, Loader, LoaderOptions, OpenOptions};
@@ -26,8 +24,8 @@ use crate::hub::Hub;
 use crate::protocol::SplatFilter;
 use crate::render::{RenderSettings, render_job};
 use crate::scene::{Photos, SceneDescription};
-use crate::snapshot;
 use crate::thumbs::Thumbnails;
+use crate::{save, snapshot};
 
 /// Interval at which the stop flag is checked.
 const STOP_CHECK_INTERVAL: Duration = Duration::from_millis(100);
@@ -167,6 +165,7 @@ impl FileRenderer {
 
     /// Renders requests of pages until the job is stopped, and reloads the splats when the file changes.
     pub fn serve(&mut self, hub: &Arc<Hub>, host: &mut Host<'_>) {
+        hub.set_file(&self.splats);
         while !host.is_stopping() {
             if let Some(job) = hub.take_job(self.loads) {
                 let look = RenderSettings {
@@ -228,30 +227,12 @@ impl FileRenderer {
 
     /// Loads the splats that pass a filter to the device. Returns `false` and changes nothing if none passes.
     fn load(&mut self, filter: SplatFilter, host: &mut Host<'_>) -> Result<bool, Failure> {
-        let ball = filter.sphere.map(|[x, y, z, radius]| Region::Ball { centre: [x, y, z], radius });
-        let within_box =
-            filter.within_box.map(|[a, b, c, d, e, f]| Region::Box { min: [a, b, c], max: [d, e, f] });
-        let edits = SplatEdits {
-            drop_far: filter.drop_far,
-            min_opacity: filter.min_opacity,
-            within: within_box.into_iter().chain(ball).collect(),
-            ..SplatEdits::default()
-        };
         let mut file = splat::load(&self.splats, &self.load)?;
         if self.filter == filter {
             // Warn once per file, not whenever another filter is applied.
             file.report.lines(&self.splats).into_iter().for_each(|line| host.warn("the splats", line));
         }
-        edits.filter(&mut file);
-        if let Some(most) = filter.max_size {
-            let largest = file.splats.log_scales.iter().map(|s| f64::from(s[0].max(s[1]).max(s[2])));
-            let stays: Vec<bool> = largest.map(|log_scale| log_scale <= most.ln()).collect();
-            file.retain(&stays);
-        }
-        if let Some(factor) = filter.shrink {
-            let change = factor.ln() as f32;
-            file.splats.log_scales.iter_mut().flatten().for_each(|log_scale| *log_scale += change);
-        }
+        save::apply_filter(&mut file, &filter);
         if file.splats.is_empty() {
             return Ok(false);
         }
@@ -275,7 +256,8 @@ fn with_render_options(
     scene: SceneDescription,
 ) -> (RenderOptions, SceneDescription) {
     let options = run.map_or_else(|| file_render_options(file), SavedRun::render_options);
-    (options, scene.with_render_options(&options, file.splats.len()))
+    let sky = file.splats.len() - file.scene_len();
+    (options, scene.with_render_options(&options, file.splats.len(), sky))
 }
 
 /// Title of an input. A run is shown with its parent folder, since many runs are called `run`.

@@ -5,6 +5,7 @@
 //! So memory does not grow with time, with stalled pages or with slow links, and the renderer never waits for a page.
 
 use std::collections::{BTreeMap, VecDeque};
+use std::path::{Path, PathBuf};
 use std::sync::atomic::{AtomicUsize, Ordering};
 use std::sync::{Arc, Condvar, Mutex, MutexGuard, PoisonError};
 use std::time::{Duration, Instant};
@@ -90,6 +91,8 @@ struct HubState {
     filter: Option<SplatFilter>,
     snapshots: Snapshots,
     thumbs: Option<Arc<Thumbnails>>,
+    /// The file whose splats are shown.
+    file: Option<PathBuf>,
     scene: Arc<SceneDescription>,
     history: ChartHistory,
     /// The last event of each name.
@@ -111,6 +114,7 @@ impl HubState {
             filter: None,
             snapshots: Snapshots::default(),
             thumbs: None,
+            file: None,
             scene: Arc::new(scene),
             history: ChartHistory::default(),
             latest_events: BTreeMap::new(),
@@ -377,6 +381,11 @@ impl Hub {
         self.broadcast(&state, json_message("scene", "scene", &text));
     }
 
+    /// Sets the file whose splats are shown, so that pages can save them in other formats.
+    pub fn set_file(&self, path: &Path) {
+        self.lock().file = Some(path.to_owned());
+    }
+
     /// Sets the thumbnails of the scene's photographs.
     pub fn set_thumbs(&self, thumbs: Option<Arc<Thumbnails>>) {
         let mut state = self.lock();
@@ -538,6 +547,12 @@ impl Hub {
     /// The newest packed splats.
     pub(crate) fn snapshot(&self) -> Option<Arc<Snapshot>> {
         self.lock().snapshots.newest().cloned()
+    }
+
+    /// The file whose splats are shown, and the scene; `None` in a training.
+    pub(crate) fn shown_file(&self) -> Option<(PathBuf, Arc<SceneDescription>)> {
+        let state = self.lock();
+        Some((state.file.clone()?, Arc::clone(&state.scene)))
     }
 
     /// Thumbnails of the photographs, and the background colour.

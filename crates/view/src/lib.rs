@@ -38,6 +38,7 @@ pub mod preview;
 pub mod protocol;
 pub mod render;
 pub mod result;
+mod save;
 pub mod scene;
 pub mod server;
 pub mod site;

@@ -111,8 +111,11 @@ impl LiveRenderer {
             SceneDescription::from_dataset(name, Arc::clone(run.loader()), run.splats_from_dataset());
         let options = run.with_device(|_, options| *options);
         // The number of splats is reported by events, and the SH degree grows during training.
-        self.scene =
-            SceneDescription { live: true, sh_degree: MAX_DEGREE, ..scene.with_render_options(&options, 0) };
+        self.scene = SceneDescription {
+            live: true,
+            sh_degree: MAX_DEGREE,
+            ..scene.with_render_options(&options, 0, 0)
+        };
         self.hub.limit_memory(run.viewer_bytes());
         self.hub.set_thumbs(Some(photos.thumbs()));
         self.photos = Some(photos);

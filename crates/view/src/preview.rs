@@ -17,7 +17,7 @@ use gausset_io::image::{Mask, encode};
 use gausset_pano::coverage::{self, Coverage};
 use gausset_pano::geometry::View;
 use gausset_pano::grade::{Colouring, Grade};
-use gausset_pano::layout::check_view;
+use gausset_pano::layout::{Layout, check_view};
 use gausset_pano::look::ColourSettings;
 use gausset_pano::projection::Equirect;
 use serde_json::json;
@@ -39,9 +39,11 @@ const QUALITY: u8 = 90;
 const JSON: &str = "application/json";
 const BYTES: &str = "application/octet-stream";
 const SCRIPT: &str = "text/javascript; charset=utf-8";
-const FILES: [(&str, &str, &str); 5] = [
+const FILES: [(&str, &str, &str); 7] = [
     ("/", "text/html; charset=utf-8", include_str!("../page/preview.html")),
     ("/assets/style.css", "text/css; charset=utf-8", include_str!("../page/style.css")),
+    ("/assets/base.css", "text/css; charset=utf-8", gausset_page::BASE),
+    ("/assets/controls.js", SCRIPT, gausset_page::CONTROLS),
     ("/assets/icon.svg", "image/svg+xml", include_str!("../page/icon.svg")),
     ("/assets/preview.js", SCRIPT, include_str!("../page/preview.js")),
     ("/assets/sphere.js", SCRIPT, include_str!("../page/sphere.js")),
@@ -106,12 +108,16 @@ impl PreviewPage {
             f64::from(equirect.height) / equirect.full_height,
         ];
         let look = serde_json::to_value(colouring.look)?;
-        let views: Vec<_> = views
-            .iter()
-            .map(|v| json!({"yaw": v.yaw, "pitch": v.pitch, "roll": v.roll, "hfov": v.hfov, "width": v.width, "height": v.height}))
-            .collect();
+        let list = |views: &[View]| -> Vec<_> {
+            let view = |v: &View| json!({"yaw": v.yaw, "pitch": v.pitch, "roll": v.roll, "hfov": v.hfov, "width": v.width, "height": v.height});
+            views.iter().map(view).collect()
+        };
+        let layouts = Layout::ALL.map(|layout| {
+            let side = layout.native_view_side(equirect.full_width.round() as u32, None);
+            json!({"name": layout.name(), "views": list(&layout.views(side, side, None))})
+        });
         let about = json!({
-            "schema": 1, "title": title, "part": part, "mask": mask.is_some(), "views": views, "look": look,
+            "schema": 1, "title": title, "part": part, "mask": mask.is_some(), "views": list(views), "layouts": layouts, "look": look,
             "settings": ColourSettings::KEYS, "most_views": MAX_VIEWS, "grid": GRID, "table": TABLE,
         });
         let colouring = Colouring { look: ColourSettings::default(), lut: colouring.lut.clone() };
@@ -189,8 +195,6 @@ impl Site for PreviewPage {
 
 #[cfg(test)]
 mod tests {
-    use gausset_pano::layout::Layout;
-
     use super::*;
 
     fn page() -> PreviewPage {
@@ -220,6 +224,11 @@ mod tests {
         let seen = json("/api/views", &query);
         assert!((seen["share"].as_f64().unwrap() - 0.6978).abs() < 1e-4, "{seen}");
         assert_eq!(seen["views"].as_array().unwrap().len(), 8);
+        // Named layouts to choose from, with the views that a split would cut.
+        let cube =
+            about["layouts"].as_array().unwrap().iter().find(|layout| layout["name"] == "cube6").unwrap();
+        let query = cube["views"].as_array().unwrap().iter().map(of).collect::<Vec<_>>().join(";");
+        assert!(json("/api/views", &query)["share"].as_f64().unwrap() > 0.9999);
         let counts = page.answer("/api/counts", &query).unwrap().body;
         assert_eq!((counts.len(), counts[0], counts[256 * 512 / 2] > 0), (512 * 256, 0, true));
         // The identity; then a table that is brighter by one stop.

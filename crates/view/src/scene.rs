@@ -5,12 +5,12 @@ use std::sync::Arc;
 use gausset_core::engine::RenderOptions;
 use gausset_core::se3::{self, Mat3, dot};
 use gausset_core::splats_transform::Similarity;
-use gausset_core::statistics::upper_median;
 use gausset_core::{Camera, Pose, Splats, TargetImage};
 use gausset_io::dataset::init::common_cube;
 use gausset_io::dataset::{Loader, SkippedImage};
+use gausset_page::scene::{PageCamera, ScenePage};
 use gausset_train::cameras::{self, NamedCamera};
-use gausset_train::orbit::{self, ImageShape};
+use gausset_train::orbit;
 use gausset_train::{Split, up};
 use serde::Serialize;
 
@@ -19,8 +19,9 @@ use crate::thumbs::Thumbnails;
 
 /// Largest number of cameras in the description; of more, evenly spaced ones are chosen.
 const MAX_CAMERAS: usize = 2000;
-/// Splats with a lower opacity logit do not determine the extent of the scene, if there are others.
-const MIN_EXTENT_LOGIT: f32 = -2.2;
+
+/// Largest number of cameras in a page that opens from disk; of more, evenly spaced ones are chosen.
+const MAX_PAGE_CAMERAS: usize = 100;
 
 /// Description of a scene. Directions and poses are in the axes of the saved splats.
 #[derive(Clone, Debug, Default, PartialEq, Serialize)]
@@ -43,6 +44,8 @@ pub struct SceneDescription {
     pub photos: bool,
     /// Number of splats; 0 during training.
     pub splats: usize,
+    /// Number of these that are a sky around the scene.
+    pub sky: usize,
     /// SH degree of the splats, 0..=3.
     pub sh_degree: u8,
     /// Colour behind the splats.
@@ -78,6 +81,11 @@ impl SceneCamera {
 
     fn from_named(named: &NamedCamera) -> Self {
         Self::new(named.name.display().to_string(), false, &named.camera, &named.pose)
+    }
+
+    fn to_page(&self) -> PageCamera {
+        let (camera, pose) = (self.camera.map(|v| v as f32), self.pose.map(|v| v as f32));
+        PageCamera { name: self.name.clone(), camera, pose }
     }
 }
 
@@ -167,24 +175,15 @@ impl SceneDescription {
     /// A scene without a dataset.
     #[must_use]
     pub fn from_splats(title: String, splats: &Splats, up: Option<[f32; 3]>) -> Self {
-        let mut seen: Vec<usize> = (0..splats.len()).filter(|&i| splats.is_valid(i)).collect();
-        if seen.iter().any(|&i| splats.opacity_logits[i] >= MIN_EXTENT_LOGIT) {
-            seen.retain(|&i| splats.opacity_logits[i] >= MIN_EXTENT_LOGIT);
-        }
-        let median = |values: Vec<f64>| upper_median(values).unwrap_or(0.0);
-        let position = |i: usize| splats.means[i].map(f64::from);
-        let centre: [f64; 3] =
-            std::array::from_fn(|k| median(seen.iter().map(|&i| position(i)[k]).collect()));
-        let distance = |i: &usize| se3::distance(position(*i), centre);
-        let radius = median(seen.iter().map(distance).collect());
-        let circle = orbit::orbit_splats(splats, 1, up, &ImageShape::default());
-        let start = circle.ok().and_then(|cameras| cameras.first().map(SceneCamera::from_named));
+        let home = orbit::home_view(splats, up);
+        let (centre, radius) = home.as_ref().map_or(([0.0; 3], 1.0), |home| (home.centre, home.radius));
+        let start = home.map(|home| SceneCamera::from_named(&home.camera));
         let up = up.map(|up| up.map(f64::from)).filter(|up| dot(*up, *up) > 0.0);
         Self {
             title,
             up: up.unwrap_or(up::SAVED_UP),
             centre,
-            radius: if radius > 0.0 { radius } else { 1.0 },
+            radius,
             start: start.unwrap_or_else(|| {
                 let camera = Camera {
                     projection: gausset_core::Projection::Pinhole,
@@ -201,12 +200,29 @@ impl SceneDescription {
         }
     }
 
-    /// Adds the render options and the number of splats.
+    /// The scene for a page that opens from disk, of whose splats this many are a sky.
+    pub(crate) fn to_page(&self, sky: usize) -> ScenePage {
+        let every = self.cameras.len().div_ceil(MAX_PAGE_CAMERAS).max(1);
+        let title = self.title.rsplit('/').next().unwrap_or_default();
+        ScenePage {
+            title: title.split_once('.').map_or(title, |(stem, _)| stem).to_owned(),
+            up: Some(self.up),
+            centre: Some(self.centre),
+            radius: Some(self.radius),
+            background: self.background,
+            near: Some(self.near),
+            start: Some(self.start.to_page()),
+            sky,
+            cameras: self.cameras.iter().step_by(every).map(SceneCamera::to_page).collect(),
+        }
+    }
+
+    /// Adds the render options and the numbers of splats, all and those of a sky.
     #[must_use]
-    pub fn with_render_options(mut self, options: &RenderOptions, splats: usize) -> Self {
+    pub fn with_render_options(mut self, options: &RenderOptions, splats: usize, sky: usize) -> Self {
         (self.sh_degree, self.background, self.near) =
             (options.sh_degree, options.background, options.near_plane);
-        self.splats = splats;
+        (self.splats, self.sky) = (splats, sky);
         self
     }
 }

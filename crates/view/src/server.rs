@@ -8,6 +8,7 @@ use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
 use std::thread::JoinHandle;
 use std::time::Duration;
 
+use gausset_io::splat::Format;
 use tokio::net::TcpStream;
 use tokio::sync::{Notify, Semaphore};
 
@@ -18,7 +19,7 @@ use crate::site::{Site, SiteAnswer};
 use crate::slots::{ConnectionSlots, Slot};
 use crate::snapshot::Snapshot;
 use crate::token::Token;
-use crate::{assets, socket};
+use crate::{assets, save, socket};
 
 /// The port that is tried first.
 pub const FIRST_PORT: u16 = 7007;
@@ -109,6 +110,8 @@ pub(crate) struct ServerState {
     shows: ServedPage,
     pub(crate) token: Token,
     ticket: Mutex<Option<OneTimeSecret>>,
+    /// One file at a time is made and sent, so that memory does not grow with the number of requests.
+    saving: Semaphore,
     names: Vec<String>,
     is_public: bool,
     pub(crate) patience: TimeLimits,
@@ -167,6 +170,7 @@ impl Server {
             shows,
             token: Token::random().map_err(|error| system(&error))?,
             ticket: Mutex::new(None),
+            saving: Semaphore::new(1),
             names,
             is_public: matches!(options.listen, Listen::Address(own) if !own.is_loopback()),
             patience: options.time_limits,
@@ -174,7 +178,7 @@ impl Server {
         let runtime = tokio::runtime::Builder::new_current_thread()
             .enable_io()
             .enable_time()
-            // At most one thumbnail or site request is processed at a time.
+            // At most one thumbnail, file or site request is processed at a time.
             .max_blocking_threads(1)
             .thread_name(THREAD)
             .build();
@@ -182,7 +186,11 @@ impl Server {
         let (stop, handle) = (Arc::new(Notify::new()), runtime.handle().clone());
         let serve = {
             let (shared, stop) = (Arc::clone(&shared), Arc::clone(&stop));
-            move || runtime.block_on(accept(listener, shared, &stop))
+            move || {
+                runtime.block_on(accept(listener, shared, &stop));
+                // A file that is being made for a page does not delay the end of the program.
+                runtime.shutdown_background();
+            }
         };
         let thread = std::thread::Builder::new().name(THREAD.to_owned()).spawn(serve);
         let thread = Some(thread.map_err(|error| system(&error))?);
@@ -340,6 +348,7 @@ async fn serve(mut stream: TcpStream, shared: &ServerState, place: &Slot) {
             Some(jpeg) => head::answer(&mut stream, "200 OK", "image/jpeg", &jpeg, ANSWER_TIMEOUT).await,
             None => refuse(&mut stream, Refusal::NotFound).await,
         },
+        Ok(Route::Save(format, hub)) => save(&mut stream, format, &hub, shared).await,
         Ok(Route::Socket(key, hub)) => socket::open(stream, &key, head.rest, shared, &hub, place).await,
         Ok(Route::SiteRequest(site)) => {
             let path = head.path;
@@ -358,6 +367,23 @@ async fn serve(mut stream: TcpStream, shared: &ServerState, place: &Slot) {
     }
 }
 
+/// Sends the shown splats as a file. If another one is being sent, the answer is 503; if it cannot be made, 500 and why.
+async fn save(stream: &mut TcpStream, format: Format, hub: &Hub, shared: &ServerState) {
+    let Ok(_place) = shared.saving.try_acquire() else { return refuse(stream, Refusal::TooMany).await };
+    let Some((path, scene)) = hub.shown_file() else { return refuse(stream, Refusal::NotFound).await };
+    let made = tokio::task::spawn_blocking(move || save::file_of_shown(&path, &scene, format)).await;
+    let made = made.map_err(|_| "the file could not be made".to_owned());
+    match made.and_then(|made| made.map_err(|failure| failure.to_string())) {
+        Ok(bytes) => {
+            head::answer(stream, "200 OK", "application/octet-stream", &bytes, shared.patience.idle).await;
+        }
+        Err(line) => {
+            let status = "500 Internal Server Error";
+            head::answer(stream, status, "text/plain; charset=utf-8", line.as_bytes(), ANSWER_TIMEOUT).await;
+        }
+    }
+}
+
 /// The thumbnail of a photograph; made on a blocking thread if it is not cached.
 async fn thumb(camera: usize, hub: &Hub) -> Option<Arc<[u8]>> {
     let (thumbs, background) = hub.thumbs()?;
@@ -371,6 +397,7 @@ enum Route {
     Text(&'static str, String),
     Snapshot(Arc<Snapshot>),
     Thumb(usize, Arc<Hub>),
+    Save(Format, Arc<Hub>),
     Socket(String, Arc<Hub>),
     SiteRequest(Arc<dyn Site>),
 }
@@ -388,14 +415,20 @@ fn route(head: &RequestHead, shared: &ServerState) -> Result<Route, Refusal> {
 
 fn route_in_viewer(head: &RequestHead, shared: &ServerState, hub: &Arc<Hub>) -> Result<Route, Refusal> {
     match head.path.as_str() {
-        path if path == "/api/state" || path == "/api/snapshot" || path.starts_with("/thumb/") => {
+        path if ["/api/state", "/api/snapshot"].contains(&path)
+            || ["/api/save/", "/thumb/"].iter().any(|start| path.starts_with(start)) =>
+        {
             if !head.carries_token(&shared.token) {
                 return Err(Refusal::Forbidden);
             }
             match path {
                 "/api/state" => Ok(Route::Text("application/json", hub.state_json())),
                 "/api/snapshot" => hub.snapshot().map(Route::Snapshot).ok_or(Refusal::NotFound),
-                _ => {
+                path => {
+                    if let Some(word) = path.strip_prefix("/api/save/") {
+                        let format = save::format_from_word(word).ok_or(Refusal::NotFound)?;
+                        return Ok(Route::Save(format, Arc::clone(hub)));
+                    }
                     let camera = path.strip_prefix("/thumb/").and_then(|number| number.parse().ok());
                     camera.map(|camera| Route::Thumb(camera, Arc::clone(hub))).ok_or(Refusal::NotFound)
                 }

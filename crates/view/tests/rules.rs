@@ -3,11 +3,16 @@
 mod support;
 
 use std::io::{Read, Write};
+use std::path::Path;
 use std::time::{Duration, Instant};
 
+use gausset_core::Splats;
+use gausset_io::splat::{self, Format, LoadOptions, SaveOptions, SplatFile};
+use gausset_view::protocol::SplatFilter;
+use gausset_view::scene::SceneDescription;
 use gausset_view::server::{MAX_CONNECTIONS, TimeLimits};
 use gausset_view::{Listen, Server, ServerOptions};
-use support::{Ended, Robot, World, get, get_with_token, request};
+use support::{Ended, Robot, World, bytes_with_token, get, get_with_token, request};
 
 #[test]
 fn the_page_comes_with_a_strict_policy_and_without_cookies() {
@@ -113,6 +118,65 @@ fn splats_and_small_photographs_need_the_token() {
     robot.say(r#"{"t":"snapshot","have":1,"moving":false}"#);
     robot.say(r#"{"t":"snapshot","have":0,"moving":false}"#);
     assert_eq!(robot.hear()["number"], 1);
+}
+
+fn write_ply(path: &Path, splats: Splats) {
+    let mut bytes = Vec::new();
+    splat::write(&mut bytes, &SplatFile::new(splats), Format::Ply, &SaveOptions::default()).unwrap();
+    std::fs::write(path, bytes).unwrap();
+}
+
+#[test]
+fn shown_splats_are_saved_in_four_formats_by_a_page_with_the_token() {
+    let folder = tempfile::tempdir().unwrap();
+    let world = World::new();
+    assert_eq!(get_with_token(&world, "/api/save/ply").status, 404, "a training has no file");
+    let path = folder.path().join("scene.ply");
+    write_ply(&path, support::splats());
+    world.hub.set_file(&path);
+    assert_eq!(get(&world, "/api/save/ply").status, 403);
+    for word in ["exe", "", "..%2fscene.ply", "ply/../ply", "ksplat"] {
+        assert_eq!(get_with_token(&world, &format!("/api/save/{word}")).status, 404, "{word}");
+    }
+    // A crop that keeps the half with x < 0.
+    let half = SplatFilter { within_box: Some([-2.0, -2.0, 0.0, 0.0, 2.0, 9.0]), ..SplatFilter::default() };
+    let scene = SceneDescription::from_splats("runs/a.ply".to_owned(), &support::splats(), None);
+    world.hub.replace_scene(SceneDescription { filter: Some(half), ..scene });
+    for word in ["html", "spz", "sog", "ply"] {
+        let saved = folder.path().join(format!("saved.{word}"));
+        std::fs::write(&saved, bytes_with_token(&world, &format!("/api/save/{word}"))).unwrap();
+        let file = splat::load(&saved, &LoadOptions::default()).unwrap();
+        assert_eq!(file.splats.len(), 100, "{word}");
+        assert!(file.splats.means.iter().all(|mean| mean[0] < 0.01), "{word}");
+    }
+    assert!(std::fs::read_to_string(folder.path().join("saved.html")).unwrap().contains("<title>a</title>"));
+    // The file has gone: one line says so.
+    std::fs::remove_file(&path).unwrap();
+    let answer = get_with_token(&world, "/api/save/ply");
+    assert_eq!((answer.status, answer.body.lines().count()), (500, 1), "{}", answer.body);
+    assert!(answer.body.contains("scene.ply"), "{}", answer.body);
+}
+
+#[test]
+fn one_file_is_saved_at_a_time() {
+    let brief = TimeLimits { idle: Duration::from_secs(3), ..TimeLimits::default() };
+    let world = World::with(ServerOptions { time_limits: brief, ..World::options() });
+    let folder = tempfile::tempdir().unwrap();
+    let path = folder.path().join("large.ply");
+    // More than the buffers of a connection can hold.
+    write_ply(&path, support::splats().select(&(0..400_000).map(|i| i % 200).collect::<Vec<_>>()));
+    world.hub.set_file(&path);
+    let mut lazy = world.connect();
+    let text = format!(
+        "GET /api/save/ply HTTP/1.1\r\nHost: localhost\r\nAuthorization: Bearer {}\r\n\r\n",
+        world.server.token()
+    );
+    lazy.write_all(text.as_bytes()).unwrap();
+    lazy.read_exact(&mut [0; 16]).unwrap();
+    assert_eq!(get_with_token(&world, "/api/save/ply").status, 503);
+    // It does not read on and is dropped.
+    std::thread::sleep(Duration::from_secs(5));
+    assert_eq!(get_with_token(&world, "/api/save/ply").status, 200);
 }
 
 #[test]

@@ -71,7 +71,7 @@ pub(crate) fn run(args: &ViewArgs, console: &Console) -> Result<Status, EarlyExi
         hub.set_thumbs(view.thumbs());
         let server =
             Server::start(Arc::clone(&hub), &args.listen.options(args.port)).map_err(server_failure)?;
-        announce(&server, console)?;
+        announce("viewer", &server, console)?;
         if !args.no_open && !args.json && !server.is_public() {
             // If no browser starts, the printed address is enough.
             let _ = server.open_browser();

@@ -100,7 +100,7 @@ impl ViewerArgs {
         let hub = Hub::new(SceneDescription { title: name, live: true, ..SceneDescription::default() });
         let server = Server::start(Arc::clone(&hub), &self.listen.options(self.viewer.flatten()))
             .map_err(server_failure)?;
-        announce(&server, console)?;
+        announce("viewer", &server, console)?;
         let share = self.viewer_share.unwrap_or(VIEWER_SHARE);
         let lingers = self.viewer_linger || std::io::IsTerminal::is_terminal(&std::io::stdin());
         let live = LiveRenderer::new(hub, share, lingers, Arc::clone(interrupt.stop()));
@@ -116,8 +116,8 @@ pub(crate) fn server_failure(error: ServerError) -> Failure {
     }
 }
 
-/// Prints the address of a server, with a warning if other machines can reach it.
-pub(crate) fn announce(server: &Server, console: &Console) -> Result<(), EarlyExit> {
+/// Prints the address of a server of this name, with a warning if other machines can reach it.
+pub(crate) fn announce(name: &str, server: &Server, console: &Console) -> Result<(), EarlyExit> {
     let url = server.url();
     if server.is_public() {
         let line = format!(
@@ -129,7 +129,7 @@ pub(crate) fn announce(server: &Server, console: &Console) -> Result<(), EarlyEx
     let object = serde_json::json!({
         "kind": "viewer", "url": url, "port": server.address().port(), "pid": std::process::id(),
     });
-    console.json_line_or_text(&object, &format!("viewer at {url}"))
+    console.json_line_or_text(&object, &format!("{name} at {url}"))
 }
 
 #[cfg(test)]

@@ -13,6 +13,44 @@ use tungstenite::{Message, client::client_with_config};
 
 use crate::support::TIMEOUT;
 
+/// The visible texts of a page whose contrast with what is behind them is below 4.5:1, with the contrast. Behind a text
+/// over the picture may be black or white.
+pub(crate) const LOW_CONTRAST: &str = r"(() => {
+  const parts = (text) => text.match(/[\d.]+/g).map(Number);
+  const light = (rgb) => rgb.map((v) => v / 255).map((v) => (v <= 0.03928 ? v / 12.92 : ((v + 0.055) / 1.055) ** 2.4)).reduce((sum, v, k) => sum + v * [0.2126, 0.7152, 0.0722][k], 0);
+  const contrast = (a, b) => { const [low, high] = [light(a), light(b)].sort((x, y) => x - y); return (high + 0.05) / (low + 0.05); };
+  const behind = (element) => {
+    const layers = [];
+    for (let e = element; e; e = e.parentElement) {
+      if (e.id === 'stage') break;
+      const [r, g, b, a = 1] = parts(getComputedStyle(e).backgroundColor);
+      layers.push([[r, g, b], a]);
+      if (a === 1) return [layers];
+    }
+    return [[0, 0, 0], [255, 255, 255]].map((base) => [...layers, [base, 1]]);
+  };
+  const flat = (layers) => layers.reduceRight((under, [rgb, a]) => rgb.map((v, k) => a * v + (1 - a) * under[k]), [0, 0, 0]);
+  const bad = [];
+  const check = (element, colour, text) => {
+    const least = Math.min(...behind(element).map((layers) => contrast(parts(colour).slice(0, 3), flat(layers))));
+    if (least < 4.5) bad.push(`${text.trim()}: ${least.toFixed(2)}`);
+  };
+  for (const e of document.querySelectorAll('body *')) {
+    if (!e.checkVisibility({ visibilityProperty: true }) || e.getBoundingClientRect().width < 2 || e.closest('option, script, [hidden]')) continue;
+    const style = getComputedStyle(e);
+    const own = [...e.childNodes].filter((node) => node.nodeType === 3).map((node) => node.data).join('');
+    if (own.trim()) check(e, e.ownerSVGElement ? style.fill : style.color, own);
+    if (e.placeholder && !e.value) check(e, getComputedStyle(e, '::placeholder').color, e.placeholder);
+    if (e.matches('select, output')) check(e, style.color, e.id || 'output');
+  }
+  return bad.join('; ');
+})()";
+
+/// The visible controls of a page that a finger may miss: smaller than 44 px.
+pub(crate) const SMALL_TARGETS: &str = "[...document.querySelectorAll('button, select, input, summary')]\
+    .filter((e) => e.checkVisibility()).map((e) => [e, e.getBoundingClientRect()])\
+    .filter(([, box]) => box.height < 44 || box.width < 44).map(([e, box]) => `${e.id || e.textContent}: ${box.width} x ${box.height}`).join('; ')";
+
 /// A browser with one tab.
 pub(crate) struct Browser {
     child: Child,
@@ -114,6 +152,16 @@ impl Browser {
         let result = self.try_call("Runtime.evaluate", parameters)?;
         let exception = &result["exceptionDetails"];
         if exception.is_null() { Ok(result["result"]["value"].clone()) } else { Err(exception.clone()) }
+    }
+
+    /// Sets the size of the window in px, whether it is a phone, and the colour scheme, `light` or `dark`.
+    pub(crate) fn look(&mut self, [width, height]: [u32; 2], is_phone: bool, scheme: &str) {
+        let size = json!({"width": width, "height": height, "deviceScaleFactor": 1, "mobile": is_phone});
+        self.call("Emulation.setDeviceMetricsOverride", size);
+        self.call("Emulation.setTouchEmulationEnabled", json!({"enabled": is_phone}));
+        let scheme = json!({"features": [{"name": "prefers-color-scheme", "value": scheme}]});
+        self.call("Emulation.setEmulatedMedia", scheme);
+        std::thread::sleep(Duration::from_millis(300));
     }
 
     /// Waits until an expression is true. Errors count as false, because the page may still be loading.

@@ -4,7 +4,7 @@ use std::path::Path;
 
 use serde_json::{Value, json};
 
-use crate::devtools::{Browser, chromium};
+use crate::devtools::{Browser, LOW_CONTRAST, SMALL_TARGETS, chromium};
 use crate::support::TestFolder;
 
 fn browser(test: &str) -> Option<Browser> {
@@ -174,6 +174,20 @@ fn a_page_from_disk_draws_what_render_draws() {
         "[...document.querySelectorAll('button, select, canvas')].filter(e => !(e.ariaLabel || e.textContent.trim() || e.labels?.length)).map(e => e.outerHTML).join()",
     );
     assert_eq!(nameless, "");
+    // However far the wheel turns, the camera stays within 20 radii of the scene.
+    let away = "(() => { const { centre, radius } = JSON.parse(document.getElementById('scene').textContent), p = gausset.view().pose; \
+                return Math.hypot(...[0, 1, 2].map((k) => -(p[k] * p[3] + p[4 + k] * p[7] + p[8 + k] * p[11]) - centre[k])) / radius; })()";
+    browser.value("for (let k = 0; k < 80; k++) document.getElementById('view').dispatchEvent(new WheelEvent('wheel', { deltaY: 500, clientX: 500, clientY: 300, cancelable: true }))");
+    let away = browser.value(away).as_f64().expect("a number");
+    assert!((10.0..=20.01).contains(&away), "{away} radii");
+    for (size, is_phone) in [([1440, 900], false), ([390, 844], true)] {
+        for scheme in ["light", "dark"] {
+            browser.look(size, is_phone, scheme);
+            assert_eq!(browser.value(LOW_CONTRAST), "", "{size:?} {scheme}");
+        }
+    }
+    assert_eq!(browser.value(SMALL_TARGETS), "");
+    assert_eq!(browser.value("document.querySelector('header').offsetHeight <= 56"), true, "one row");
     let narrow = json!({"width": 360, "height": 740, "deviceScaleFactor": 2, "mobile": true});
     browser.call("Emulation.setDeviceMetricsOverride", narrow);
     browser.wait_until(resting);
@@ -207,7 +221,10 @@ fn a_page_of_a_run_begins_at_its_cameras_and_says_what_it_needs() {
     browser.call("Page.reload", json!({}));
     browser.wait_until("document.documentElement?.dataset.ready === 'failed'");
     let said = browser.value("document.getElementById('notice-text').textContent");
-    assert!(said.as_str().is_some_and(|said| said.contains("WebGL 2") && said.contains("Splats")), "{said}");
+    assert!(
+        said.as_str().is_some_and(|said| said.contains("WebGL 2") && said.contains("Save PLY")),
+        "{said}"
+    );
     assert!(browser.complaints().is_empty(), "{:?}", browser.complaints());
 }
 
@@ -232,7 +249,14 @@ fn a_training_ends_with_a_report_that_opens_from_disk() {
         browser.wait_until("document.readyState === 'complete' && document.images.length > 0");
         browser.wait_until("[...document.images].every(image => (image.loading = 'eager', image.complete) && image.naturalWidth > 0)");
         let scores = "document.querySelectorAll('tr.scores').length";
-        assert_eq!(browser.value(&format!("{scores} === document.images.length && {scores} > 0")), true);
+        // Two images at the start, and one for each view.
+        assert_eq!(
+            browser.value(&format!(
+                "{scores} + Math.min(2, {scores}) === document.images.length && {scores} > 0"
+            )),
+            true
+        );
+        assert_opening(&mut browser);
         assert_eq!(browser.value("document.querySelectorAll('svg').length >= 5"), true);
         let policy = "getComputedStyle(document.querySelector('.facts')).display";
         assert_eq!(browser.value(policy), "grid", "its style is let through");
@@ -250,6 +274,25 @@ fn a_training_ends_with_a_report_that_opens_from_disk() {
     assert_eq!(browser.value("document.documentElement.scrollWidth <= 360"), true);
 }
 
+/// A report begins with a picture and its scores; everything else is folded.
+fn assert_opening(browser: &mut Browser) {
+    for (size, is_phone) in [([1440, 900], false), ([390, 844], true)] {
+        for scheme in ["light", "dark"] {
+            browser.look(size, is_phone, scheme);
+            let bottom = browser.value("document.images[0].getBoundingClientRect().bottom").as_f64();
+            assert!(bottom.is_some_and(|bottom| bottom > 60.0 && bottom <= f64::from(size[1])), "{bottom:?}");
+            assert_eq!(browser.value("document.querySelectorAll('details[open]').length"), 0);
+            assert_eq!(browser.value("document.querySelectorAll('.facts dt')[2].textContent"), "splats");
+            assert_eq!(browser.value("document.querySelectorAll('.verdict').length"), 1);
+            assert_eq!(browser.value(LOW_CONTRAST), "", "{size:?} {scheme}");
+            assert_eq!(browser.value("document.documentElement.scrollWidth <= innerWidth"), true);
+            let back = browser.value("getComputedStyle(document.body).backgroundColor");
+            assert_eq!(back == "rgb(255, 255, 255)", scheme == "light", "{back}");
+        }
+    }
+    assert_eq!(browser.value(SMALL_TARGETS), "");
+}
+
 #[test]
 fn names_of_pictures_are_text_in_a_report() {
     let workshop = TestFolder::trained();
@@ -264,8 +307,12 @@ fn names_of_pictures_are_text_in_a_report() {
     let page = String::from_utf8(workshop.read("run/report.html")).expect("text");
     assert!(!page.contains("<img src=x"), "a name became HTML");
     let escaped = page.find("&lt;img src=x onerror=alert(1)&gt;.jpg").expect("it is told");
-    // The worst image is first.
-    assert!(page[..escaped].matches("<tr class=\"scores\">").count() == 1);
+    // The worst image is first, at the start and in the table.
+    assert_eq!(page[..escaped].matches("<img ").count(), 0);
+    let table = &page[page.find("<tr class=\"scores\">").expect("a table")..];
+    assert!(
+        table.starts_with("<tr class=\"scores\"><th scope=\"row\">&lt;img src=x onerror=alert(1)&gt;.jpg")
+    );
 }
 
 #[test]

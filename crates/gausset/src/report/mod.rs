@@ -7,6 +7,7 @@ mod metrics;
 mod page;
 mod run_log;
 mod thumbnails;
+mod verdict;
 
 use std::io::{Read, Write};
 use std::path::{Path, PathBuf};

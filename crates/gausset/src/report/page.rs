@@ -10,11 +10,12 @@ use gausset_page::chart::LineChart;
 use gausset_page::report::ReportPage;
 use gausset_page::scene::ScenePage;
 use gausset_prof::Profile;
-use gausset_train::EvalReport;
+use gausset_train::{Advice, EvalReport};
 
 use super::metrics::{Histograms, ReportMetrics, SecondsTo};
 use super::run_log::{DensityChange, RunLog};
 use super::thumbnails::{self, COLUMNS, number};
+use super::verdict;
 use crate::saved_run::SavedRun;
 use crate::{Failure, Host, page};
 
@@ -70,11 +71,12 @@ pub(super) fn html(
     let lead = format!("Gausset {} · {}", about.version, about.device_name);
     let mut report = ReportPage::new(&title, &lead);
 
-    report.facts(&summary(run, record, &numbers.seconds_to));
+    opening(&mut report, run, content);
     if let Some(file) = splats.as_ref().filter(|_| with_splats) {
-        report.section("Splats");
         report.splat_viewer(&scene_page(run, &title, file, host)?);
     }
+    report.section("Run");
+    report.facts(&summary(run, record, &numbers.seconds_to));
     report.section("Training curves");
     let log_loss = LineChart { title: "loss", x_label: "steps", points: &record.loss, logarithmic: true };
     let line = |title, points| LineChart { title, x_label: "steps", points, logarithmic: false };
@@ -89,6 +91,7 @@ pub(super) fn html(
         &[],
     );
     if !record.density.is_empty() {
+        report.section("Density control");
         density_table(&mut report, &record.density);
     }
     if let Some(evaluation) = &record.evaluation {
@@ -117,24 +120,51 @@ pub(super) fn html(
     Ok(report.finish())
 }
 
+/// The start of the page: the worst and the best view, three numbers, and a sentence.
+fn opening(report: &mut ReportPage, run: &SavedRun, ReportContent { record, splats, .. }: &ReportContent) {
+    let evaluation = record.evaluation.as_ref();
+    let images = evaluation.map(|evaluation| thumbnails::extremes(&run.folder, evaluation));
+    if let Some(images) = images.filter(|images| !images.is_empty()) {
+        report.hero(&images, "Photograph, render and absolute difference (white = 0.25 or more).");
+    }
+    let mut facts = Vec::new();
+    if let Some(evaluation) = evaluation {
+        facts.push(("PSNR", format!("{} dB", number(evaluation.psnr, 2))));
+        facts.push(("SSIM", number(evaluation.ssim, 4)));
+    }
+    let count = match splats {
+        Some(file) => splat_count(file),
+        None => grouped(record.splats.last().map_or(0, |[_, count]| *count as u64)),
+    };
+    facts.push(("splats", count));
+    report.facts(&facts);
+    let trust = record.finished.as_ref().map(|summary| summary.trust).unwrap_or_default();
+    let steps = record.finished.as_ref().map_or(0, |summary| summary.steps);
+    let advice = evaluation.and_then(|evaluation| Advice::from_scores(evaluation, &trust, steps));
+    report.verdict(&verdict::sentence(evaluation, advice));
+}
+
+/// Numbers of splats, in the words of all pages.
+fn splat_count(file: &SplatFile) -> String {
+    let scene = file.scene_len();
+    scene_and_sky(scene as u64, (file.splats.len() - scene) as u64)
+}
+
 fn summary(run: &SavedRun, record: &RunLog, to: &SecondsTo) -> Vec<(&'static str, String)> {
     let about = &run.recorded.record;
     let mut facts = Vec::new();
     if let Some(evaluation) = &record.evaluation {
         let psnr = evaluation.per_image.iter().filter_map(|picture| picture.psnr);
         let range = [psnr.clone().fold(f64::INFINITY, f64::min), psnr.fold(f64::NEG_INFINITY, f64::max)];
-        facts.push(("PSNR, mean", format!("{} dB", number(evaluation.psnr, 2))));
         if range[0] <= range[1] {
             facts.push(("PSNR, worst to best", format!("{:.2} to {:.2} dB", range[0], range[1])));
         }
-        facts
-            .push(("SSIM, mean", format!("{} ({})", number(evaluation.ssim, 4), evaluation.ssim_definition)));
+        facts.push(("definition of SSIM", evaluation.ssim_definition.clone()));
         facts.push(("views evaluated", format!("{} ({})", evaluation.images, evaluation.split)));
     }
     let steps = record.loss.last().map_or(0, |[step, _]| *step as u64);
     let last = |series: &[[f64; 2]]| series.last().map_or(0.0, |[_, value]| *value);
     let done = record.finished.as_ref();
-    facts.push(("splats", grouped(done.map_or(last(&record.splats) as u64, |s| s.splats))));
     facts.push((
         "steps",
         match done {
@@ -173,7 +203,7 @@ fn duration(seconds: f64) -> String {
 }
 
 fn evaluation_section(report: &mut ReportPage, run: &SavedRun, evaluation: &EvalReport) {
-    report.section(&format!("Views ({}), the worst first", evaluation.split));
+    report.section(&format!("All {} views ({}), the worst first", evaluation.images, evaluation.split));
     let scores = &evaluation.scores;
     report.facts(&[
         ("PSNR, colour-corrected", format!("{} dB", number(scores.psnr_colour_corrected, 2))),
@@ -219,8 +249,7 @@ fn splat_statistics(report: &mut ReportPage, file: &SplatFile, histograms: &Hist
             histograms.log10_longest_over_shortest.chart("longest / shortest axis, log10"),
         ],
     );
-    let count = scene_and_sky(file.scene_len() as u64, file.sky as u64);
-    report.paragraph(&format!("{count} splats; SH degree {}.", file.sh_degree));
+    report.paragraph(&format!("{} splats; SH degree {}.", splat_count(file), file.sh_degree));
 }
 
 fn profile_table(report: &mut ReportPage, profile: &Profile) {

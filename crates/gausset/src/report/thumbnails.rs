@@ -5,7 +5,7 @@ use std::path::Path;
 use gausset_io::image::{DecodedImage, area_filter, decode};
 use gausset_io::input;
 use gausset_io::run_folder::eval_folder;
-use gausset_page::report::ImageRow;
+use gausset_page::report::{HeroImage, ImageRow};
 use gausset_train::{EvalRecord, EvalReport, contact_sheet};
 use jpeg_encoder::{ColorType, Encoder, SamplingFactor};
 
@@ -13,6 +13,8 @@ use jpeg_encoder::{ColorType, Encoder, SamplingFactor};
 const MAX_TOTAL_BYTES: usize = 3 << 20;
 /// Largest and smallest height of a thumbnail in pixels.
 const HEIGHT_RANGE: [f64; 2] = [170.0, 80.0];
+/// Height of the pictures at the start of the page in pixels.
+const HERO_HEIGHT: u32 = 300;
 /// Number of views up to which thumbnails have the largest height; above it, their area shrinks with the number.
 const FULL_HEIGHT_COUNT: f64 = 60.0;
 const QUALITY: u8 = 70;
@@ -29,12 +31,38 @@ pub(super) const COLUMNS: [&str; 6] = [
     "valid pixels",
 ];
 
-/// Table rows of an evaluation, the worst first.
-pub(super) fn rows(run: &Path, report: &EvalReport) -> Vec<ImageRow> {
+/// Positions and records of the views, the worst first.
+fn worst_first(report: &EvalReport) -> Vec<(usize, &EvalRecord)> {
     let mut order: Vec<(usize, &EvalRecord)> = report.per_image.iter().enumerate().collect();
     // A view without a PSNR is identical to its photograph.
     let psnr = |record: &EvalRecord| record.psnr.unwrap_or(f64::INFINITY);
     order.sort_by(|(i, a), (k, b)| psnr(a).total_cmp(&psnr(b)).then(i.cmp(k)));
+    order
+}
+
+/// The worst and the best view with their scores; those without an image are left out.
+pub(super) fn extremes(run: &Path, report: &EvalReport) -> Vec<HeroImage> {
+    let mut order = worst_first(report);
+    // Without valid pixels there is no SSIM.
+    order.retain(|(_, record)| record.ssim.is_some());
+    let mut ends = vec![("Worst", order.first())];
+    ends.extend((order.len() > 1).then(|| ("Best", order.last())));
+    let hero = |(word, end): (&str, Option<&(usize, &EvalRecord)>)| {
+        let &(position, record) = end?;
+        let path = eval_folder(run).join(contact_sheet::file_name(position, &record.name));
+        let psnr = record.psnr.map_or("equal".to_owned(), |psnr| format!("{psnr:.2} dB"));
+        Some(HeroImage {
+            title: format!("{word} view: {}", record.name),
+            scores: format!("{psnr}, SSIM {}", number(record.ssim, 4)),
+            jpeg: thumbnail(&path, HERO_HEIGHT)?,
+        })
+    };
+    ends.into_iter().filter_map(hero).collect()
+}
+
+/// Table rows of an evaluation, the worst first.
+pub(super) fn rows(run: &Path, report: &EvalReport) -> Vec<ImageRow> {
+    let order = worst_first(report);
     let height = (HEIGHT_RANGE[0] * (FULL_HEIGHT_COUNT / order.len().max(1) as f64).sqrt())
         .clamp(HEIGHT_RANGE[1], HEIGHT_RANGE[0]);
     let mut room = MAX_TOTAL_BYTES;

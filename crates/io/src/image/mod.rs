@@ -5,6 +5,7 @@
 //! pixels; colour profiles are ignored.
 
 pub mod area_filter;
+pub mod caption;
 pub mod decode;
 pub mod encode;
 pub mod exif;

@@ -252,7 +252,10 @@ impl Evaluation {
             let view = contact_sheet::panels(comparison, corrected);
             let name = contact_sheet::file_name(position, &image.name);
             contact_sheet::save_png(&*to.fs, &to.folder.join(name), &view)?;
-            sheet.add(position, &view, if corrected { 4 } else { 3 });
+            let corrected = corrected.then_some(quality.color_corrected_psnr);
+            let psnr = (quality.valid_fraction > 0.0).then_some(quality.psnr);
+            let captions = contact_sheet::captions(&image.name.to_string(), psnr, corrected);
+            sheet.add(position, &view, &captions);
         }
         let mut scores = Scores::from_quality(&quality);
         if let Some(lpips) = &options.lpips {

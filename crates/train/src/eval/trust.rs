@@ -56,10 +56,10 @@ impl Judgement {
     #[must_use]
     pub fn line(self) -> &'static str {
         match self {
-            Self::Excellent => "excellent: new views can hardly be told from photographs",
-            Self::Good => "good: new views are clear, fine detail is softer than in the photographs",
-            Self::Fair => "fair: shapes are right, detail is missing in new views",
-            Self::Poor => "poor: new views look wrong in places",
+            Self::Excellent => "excellent: unseen views are hard to tell from the photographs",
+            Self::Good => "good: unseen views are close to the photographs",
+            Self::Fair => "fair: shapes and colours of unseen views are right, fine detail is soft",
+            Self::Poor => "poor: unseen views differ clearly from the photographs",
         }
     }
 }

@@ -62,7 +62,7 @@ impl World {
 
     pub(crate) fn with(options: ServerOptions) -> Self {
         let scene = SceneDescription::from_splats("a scene".to_owned(), &splats(), None);
-        let hub = Hub::new(scene.with_render_options(&render_options(), 200));
+        let hub = Hub::new(scene.with_render_options(&render_options(), 200, 0));
         let server = Server::start(Arc::clone(&hub), &options).unwrap();
         Self { server, hub, stop: Arc::default(), drawer: None }
     }
@@ -141,6 +141,17 @@ pub(crate) fn get_with_token(world: &World, path: &str) -> Answer {
         world,
         &format!("GET {path} HTTP/1.1\r\nHost: localhost\r\nAuthorization: Bearer {token}\r\n\r\n"),
     )
+}
+
+/// The body of a GET request with the token.
+pub(crate) fn bytes_with_token(world: &World, path: &str) -> Vec<u8> {
+    let (mut stream, token) = (world.connect(), world.server.token());
+    let text = format!("GET {path} HTTP/1.1\r\nHost: localhost\r\nAuthorization: Bearer {token}\r\n\r\n");
+    stream.write_all(text.as_bytes()).unwrap();
+    let mut bytes = Vec::new();
+    stream.read_to_end(&mut bytes).unwrap();
+    let end = bytes.windows(4).position(|four| four == b"\r\n\r\n").unwrap() + 4;
+    bytes.split_off(end)
 }
 
 pub(crate) fn get(world: &World, path: &str) -> Answer {

@@ -1,15 +1,15 @@
 //! `gausset field slice` and `mip`: images of a field.
 
-use std::path::PathBuf;
+use std::path::{Path, PathBuf};
 
 use clap::Args;
 use clap::builder::{PossibleValuesParser, TypedValueParser};
 use gausset::Failure;
 use gausset_field::Cutoff;
-use gausset_field::input::{self, Input, ReadRequest};
+use gausset_field::input::{self, Input, ReadRequest, Volume};
 use gausset_field::render;
 
-use super::panels::{Panel, encode_panels};
+use super::panels::{Colours, Panel, encode_panels};
 use super::voxelize::lattice;
 use super::{MachineArgs, check_output, failure_in_file, load, write_bytes};
 use crate::EarlyExit;
@@ -20,6 +20,7 @@ use crate::exit::Status;
 const IMAGE_ERROR: f64 = 1e-4;
 /// Memory per pixel of a panel, bytes: its value twice, its colour in the panel and in the image, the file.
 const PIXEL_BYTES: u64 = 20;
+const AXES: [&str; 3] = ["x", "y", "z"];
 /// Error that is drawn in full colour, as a fraction of the range.
 const FULL_COLOUR_ERROR: f32 = 0.1;
 
@@ -108,49 +109,60 @@ pub(super) fn slice(args: &SliceArgs, console: &Console) -> Result<Status, Early
     let values: Vec<f32> = values.iter().map(|v| model.value(f64::from(*v)) as f32).collect();
     let (u, v) = render::other_axes(args.axis);
     let (width, height) = (whole.dims[u], whole.dims[v]);
-    let range = |values: &[f32]| {
-        values.iter().fold((f32::INFINITY, f32::NEG_INFINITY), |(lo, hi), v| (lo.min(*v), hi.max(*v)))
+    let panel = |title: &str, values, colours, range| Panel {
+        title: format!("{title}, {} = {at}", AXES[args.axis]),
+        size: [width, height],
+        values,
+        colours,
+        range,
+        spacing: whole.spacing[u],
     };
+    let (truth, error): (Vec<f32>, Vec<f32>);
     let panels = match &args.truth {
-        None => {
-            let (lo, hi) = range(&values);
-            vec![Panel::grey(width, height, &values, lo, hi)]
-        }
+        None => vec![panel("field", &values, Colours::Grey, range(&values))],
         Some(path) => {
-            let Input::Volume(volume) =
-                input::read(path, &ReadRequest { frame: args.frame, ..ReadRequest::default() })?
-            else {
-                let line = format!("{}: samples (expected a volume for --truth)", path.display());
-                return Err(Failure::usage(line).into());
-            };
-            if volume.dims != whole.dims {
-                let line = format!(
-                    "{}: size differs from the field's (expected {:?} voxels, found {:?})",
-                    path.display(),
-                    whole.dims,
-                    volume.dims
-                );
-                return Err(Failure::new("samples", line).into());
-            }
+            let volume = read_truth(path, args.frame, whole.dims)?;
             let strides = [1, volume.dims[0], volume.dims[0] * volume.dims[1]];
-            let truth: Vec<f32> = (0..width * height)
+            truth = (0..width * height)
                 .map(|i| {
                     let index = i % width * strides[u] + i / width * strides[v] + at * strides[args.axis];
                     volume.values[index] as f32
                 })
                 .collect();
-            let (lo, hi) = range(&truth);
-            let error: Vec<f32> = values.iter().zip(&truth).map(|(f, y)| f - y).collect();
+            error = values.iter().zip(&truth).map(|(f, y)| f - y).collect();
+            let full = (FULL_COLOUR_ERROR * model.peak as f32).max(f32::MIN_POSITIVE);
             vec![
-                Panel::grey(width, height, &truth, lo, hi),
-                Panel::grey(width, height, &values, lo, hi),
-                Panel::error(width, height, &error, FULL_COLOUR_ERROR * model.peak as f32),
+                panel("truth", &truth, Colours::Grey, range(&truth)),
+                panel("field", &values, Colours::Grey, range(&truth)),
+                panel("field - truth", &error, Colours::Error, [-full, full]),
             ]
         }
     };
     write_bytes(&args.output, &encode_panels(&panels)?, args.force)?;
     console.note(format!("{}: slice {at} of {}", args.output.display(), whole.dims[args.axis]));
     Ok(Status::Done)
+}
+
+/// The volume that a field was fitted to, which has the size of its grid.
+fn read_truth(path: &Path, frame: usize, dims: [usize; 3]) -> Result<Volume, Failure> {
+    let Input::Volume(volume) = input::read(path, &ReadRequest { frame, ..ReadRequest::default() })? else {
+        let line = format!("{}: samples (expected a volume for --truth)", path.display());
+        return Err(Failure::usage(line));
+    };
+    if volume.dims != dims {
+        let line = format!(
+            "{}: size differs from the field's (expected {dims:?} voxels, found {:?})",
+            path.display(),
+            volume.dims
+        );
+        return Err(Failure::new("samples", line));
+    }
+    Ok(volume)
+}
+
+/// Smallest and largest value.
+fn range(values: &[f32]) -> [f32; 2] {
+    values.iter().fold([f32::INFINITY, f32::NEG_INFINITY], |[lo, hi], v| [lo.min(*v), hi.max(*v)])
 }
 
 /// Runs `field mip`.
@@ -173,10 +185,16 @@ pub(super) fn mip(args: &MipArgs, console: &Console) -> Result<Status, EarlyExit
         render::maximum_projection(&values, lattice.dims, args.axis)
     };
     let (u, v) = render::other_axes(args.axis);
-    let (lo, hi) =
-        values.iter().fold((f32::INFINITY, f32::NEG_INFINITY), |(lo, hi), v| (lo.min(*v), hi.max(*v)));
-    let panel = Panel::grey(lattice.dims[u], lattice.dims[v], &values, lo, hi);
+    let what = if args.integral { "line integral" } else { "maximum" };
+    let panel = Panel {
+        title: format!("{what} along {}", AXES[args.axis]),
+        size: [lattice.dims[u], lattice.dims[v]],
+        values: &values,
+        colours: Colours::Grey,
+        range: range(&values),
+        spacing: lattice.spacing[u],
+    };
     write_bytes(&args.output, &encode_panels(&[panel])?, args.force)?;
-    console.note(format!("{}: along {}", args.output.display(), ["x", "y", "z"][args.axis]));
+    console.note(format!("{}: along {}", args.output.display(), AXES[args.axis]));
     Ok(Status::Done)
 }

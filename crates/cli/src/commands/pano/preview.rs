@@ -166,7 +166,7 @@ fn serve(
 ) -> Result<Status, EarlyExit> {
     let server =
         Server::start_site(Arc::new(page), &args.listen.options(args.port)).map_err(server_failure)?;
-    announce(&server, console)?;
+    announce("preview", &server, console)?;
     if !args.no_open && !args.json && !server.is_public() {
         // If no browser starts, the printed address is enough.
         let _ = server.open_browser();
