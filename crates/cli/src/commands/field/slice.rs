@@ -46,6 +46,9 @@ pub(crate) struct SliceArgs {
     /// Frame of a 4D volume, counted from 0.
     #[arg(long, value_name = "N", default_value_t = 0, requires = "truth")]
     frame: usize,
+    /// Channel of a volume with several, counted from 0.
+    #[arg(long, value_name = "N", requires = "truth")]
+    channel: Option<usize>,
     /// Axis perpendicular to the slice: x|y|z.
     #[arg(long, value_name = "AXIS", default_value = "z", hide_possible_values = true, value_parser = axis_parser())]
     axis: usize,
@@ -117,9 +120,8 @@ pub(super) fn slice(args: &SliceArgs, console: &Console) -> Result<Status, Early
             vec![Panel::grey(width, height, &values, lo, hi)]
         }
         Some(path) => {
-            let Input::Volume(volume) =
-                input::read(path, &ReadRequest { frame: args.frame, ..ReadRequest::default() })?
-            else {
+            let wanted = ReadRequest { frame: args.frame, channel: args.channel, ..ReadRequest::default() };
+            let Input::Volume(volume) = input::read(path, &wanted)? else {
                 let line = format!("{}: samples (expected a volume for --truth)", path.display());
                 return Err(Failure::usage(line).into());
             };
