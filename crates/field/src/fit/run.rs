@@ -26,7 +26,7 @@ const VALIDATE_EVERY: u64 = 20;
 /// Steps without a better validation loss after which a fit stops.
 const PATIENCE: u64 = 120;
 /// Failed exchanges of Gaussians after which a Levenberg-Marquardt fit ends.
-const MAX_EXCHANGES: usize = 12;
+const MAX_EXCHANGES: usize = 20;
 /// Relative gain of an iteration below which a fit has converged.
 const CONVERGED_GAIN: f64 = 1e-6;
 /// Iterations of the linear solver at the start and at the end.
