@@ -1,5 +1,6 @@
 //! Fits a Gaussian field to samples or a volume, with checkpoints next to the result.
 
+use std::cell::RefCell;
 use std::io::{ErrorKind, Write as _};
 use std::path::{Path, PathBuf};
 use std::time::{Duration, Instant};
@@ -28,10 +29,14 @@ const DEFAULT_BATCHES: u8 = 4;
 /// Options of [`fit()`].
 #[derive(Clone, Debug)]
 pub struct FitFieldOptions {
-    /// Input file: samples (`x y z value`) or a volume.
+    /// Input file: samples (`x y z value`) or a volume; or a folder of slices.
     pub input: PathBuf,
     /// Frame of a 4-D volume, from 0.
     pub frame: usize,
+    /// Channel of a volume with several, from 0.
+    pub channel: Option<usize>,
+    /// Distance of voxel centres, instead of that in the file.
+    pub spacing: Option<[f64; 3]>,
     /// Output field file (`.safetensors`); the checkpoint is `OUTPUT.state`.
     pub output: PathBuf,
     /// Options of the fit; its `batches` is overridden by [`Self::batches`].
@@ -94,8 +99,20 @@ pub enum FieldFitResult {
 pub fn fit(options: &FitFieldOptions, host: &mut Host<'_>) -> Result<FieldFitResult, Failure> {
     let compute = compute(options.threads, options.level)?;
     let _reading = InputFiles::new([&options.input]);
-    let wanted = ReadRequest { frame: options.frame, max_samples: Samples::max_count(), stop: host.stop() };
-    let input = host.unless_stopped(input::read(&options.input, &wanted))?;
+    let notes = RefCell::new(Vec::new());
+    let wanted = ReadRequest {
+        frame: options.frame,
+        channel: options.channel,
+        spacing: options.spacing,
+        max_samples: Samples::max_count(),
+        stop: host.stop(),
+        notes: Some(&notes),
+    };
+    let input = input::read(&options.input, &wanted);
+    let input = host.unless_stopped(input)?;
+    for line in notes.take() {
+        host.warn("the samples", format!("{}: {line}", options.input.display()));
+    }
     if host.is_stopping() {
         return Err(Failure::stopped());
     }

@@ -118,7 +118,7 @@ impl RecognisedFile {
                 Some(Self::new("video", "a video; the second command is for 360-degree video", &[run, pano]))
             }
             "npy" | "npz" | "nii" | "hdr" | "gz" | "nrrd" | "nhdr" | "csv" | "tsv" | "txt" | "tif"
-            | "tiff" => Self::recognise_samples(file),
+            | "tiff" | "mha" | "mhd" | "vti" => Self::recognise_samples(file),
             _ if start.starts_with(b"GAUSSETC") => Self::recognise_checkpoint(file),
             _ if start.windows(14).any(|part| part == b"gausset-field/") => {
                 let slice = format!("{} -o slice.png", command("field slice", file));

@@ -20,7 +20,7 @@ pub struct Samples {
     pub points: Vec<[f64; 3]>,
     /// Values, one per point.
     pub values: Vec<f64>,
-    /// The grid of the points, x fastest, if there is one; every grid point is then a sample.
+    /// The grid of the points, x fastest, if there is one. Grid points without a value are no samples.
     pub grid: Option<Grid>,
 }
 
@@ -70,6 +70,8 @@ pub(crate) enum SampleRole {
     Train,
     /// Decides when to stop.
     Validation,
+    /// Neither fitted nor evaluated: few Gaussians do not need it.
+    Spare,
     /// Held out: measures quality, never used by the fit.
     Test,
 }
@@ -86,6 +88,27 @@ pub(crate) fn sample_roles(count: usize, test: f64, validation: f64, seed: u64) 
         }
     };
     (0..count).map(share).collect()
+}
+
+/// Samples per Gaussian beyond which more do not change a fit: four hundred for each of its ten parameters.
+const SAMPLES_PER_GAUSSIAN: usize = 4096;
+/// Number of samples that is always used in full.
+const ALWAYS_USED_SAMPLES: usize = 1 << 18;
+
+/// Makes training and validation samples spare so that about as many remain as `gaussians` need: a function of seed
+/// and index. Held-out samples stay.
+pub(crate) fn thin(roles: &mut [SampleRole], gaussians: usize, seed: u64) {
+    let enough = gaussians.saturating_mul(SAMPLES_PER_GAUSSIAN).max(ALWAYS_USED_SAMPLES);
+    if roles.len() <= enough {
+        return;
+    }
+    let used = enough as f64 / roles.len() as f64;
+    for (i, role) in roles.iter_mut().enumerate() {
+        let words = rng::philox(seed, rng::stream::FIELD, 0, i as u32);
+        if *role != SampleRole::Test && f64::from(rng::uniform(words[2])) >= used {
+            *role = SampleRole::Spare;
+        }
+    }
 }
 
 /// Normalisation of a fit: `value = offset + scale f(x - origin)`.
@@ -133,4 +156,33 @@ fn mode_value(values: &[f64], low: f64, range: f64) -> f64 {
     let mut inside: Vec<f64> = values.iter().copied().filter(|v| bin(*v) == fullest).collect();
     let middle = inside.len() / 2;
     if inside.is_empty() { low } else { *inside.select_nth_unstable_by(middle, f64::total_cmp).1 }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn few_gaussians_use_a_part_of_many_samples_and_many_gaussians_all() {
+        let all = sample_roles(400_000, 0.1, 0.05, 3);
+        let count = |roles: &[SampleRole], role| roles.iter().filter(|r| **r == role).count();
+        let thinned = |gaussians| {
+            let mut roles = all.clone();
+            thin(&mut roles, gaussians, 3);
+            roles
+        };
+        assert!(thinned(1000) == all && thinned(98) == all);
+        let few = thinned(60);
+        assert_eq!(count(&few, SampleRole::Test), count(&all, SampleRole::Test));
+        let share = |role| count(&few, role) as f64 / count(&all, role) as f64;
+        // 262,144 of 400,000, within four standard deviations of the smaller set.
+        for role in [SampleRole::Train, SampleRole::Validation] {
+            assert!((share(role) - 0.655).abs() < 0.015, "{role:?}: {}", share(role));
+        }
+        // What is used keeps its role.
+        assert!(few.iter().zip(&all).all(|(few, all)| few == all || *few == SampleRole::Spare));
+        let mut small = all[..200_000].to_vec();
+        thin(&mut small, 1, 3);
+        assert!(small == all[..200_000]);
+    }
 }

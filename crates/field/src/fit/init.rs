@@ -12,24 +12,33 @@ use crate::fit::data::{Grid, SampleRole};
 /// σ as a fraction of the spacing that follows from the density.
 const SIGMA_FACTOR: f64 = 0.55;
 
-/// The density of means at grid points, from the training values; 0 at other points.
-pub(crate) fn grid_density(grid: &Grid, values: &[f32], shares: &[SampleRole]) -> Vec<f32> {
+/// The density of means at samples on a grid, from the training values; 0 at other samples. `points` are theirs, at
+/// `index * spacing`.
+pub(crate) fn grid_density(
+    grid: &Grid,
+    points: &[[f64; 3]],
+    values: &[f32],
+    shares: &[SampleRole],
+) -> Vec<f32> {
     let [nx, ny, nz] = grid.dims;
     let strides = [1, nx, nx * ny];
-    let known = |i: usize| shares[i] == SampleRole::Train;
+    let slots = GridSlots::new(grid, points);
+    let known = |i: usize| matches!(shares[i], SampleRole::Train | SampleRole::Spare);
     let unit = grid.spacing.iter().copied().fold(f64::INFINITY, f64::min);
     let mut density = vec![0.0f32; values.len()];
     for i in 0..values.len() {
-        if !known(i) {
+        if shares[i] != SampleRole::Train {
             continue;
         }
-        let at = [i % nx, i / nx % ny, i / (nx * ny)];
+        let voxel = slots.voxel(i);
+        let at = [voxel % nx, voxel / nx % ny, voxel / (nx * ny)];
         let mut square = 0.0f32;
         for k in 0..3 {
             let dims = [nx, ny, nz][k];
             // Only neighbours that training may use; the point itself where one is missing.
-            let before = (at[k] > 0).then(|| i - strides[k]).filter(|&j| known(j));
-            let after = (at[k] + 1 < dims).then(|| i + strides[k]).filter(|&j| known(j));
+            let neighbour = |voxel| slots.sample(voxel).filter(|&j| known(j));
+            let before = (at[k] > 0).then(|| voxel - strides[k]).and_then(neighbour);
+            let after = (at[k] + 1 < dims).then(|| voxel + strides[k]).and_then(neighbour);
             let steps = f32::from(u8::from(before.is_some()) + u8::from(after.is_some()));
             if steps > 0.0 {
                 let rise = values[after.unwrap_or(i)] - values[before.unwrap_or(i)];
@@ -40,6 +49,45 @@ pub(crate) fn grid_density(grid: &Grid, values: &[f32], shares: &[SampleRole]) -
         density[i] = square.sqrt() + 0.03 * values[i].abs() + 0.0005;
     }
     density
+}
+
+/// Which sample is at which grid point. If every grid point is a sample, they have the same indices.
+struct GridSlots {
+    /// Grid point of a sample, and sample of a grid point; empty if these are equal.
+    voxels: Vec<u32>,
+    samples: Vec<u32>,
+}
+
+impl GridSlots {
+    fn new(grid: &Grid, points: &[[f64; 3]]) -> Self {
+        let [nx, ny, nz] = grid.dims;
+        let count = nx * ny * nz;
+        if points.len() == count {
+            return Self { voxels: Vec::new(), samples: Vec::new() };
+        }
+        let voxel = |x: &[f64; 3]| {
+            let at: [usize; 3] = std::array::from_fn(|k| {
+                ((x[k] / grid.spacing[k]).round() as usize).min(grid.dims[k].saturating_sub(1))
+            });
+            (at[0] + nx * (at[1] + ny * at[2])) as u32
+        };
+        let voxels: Vec<u32> = points.iter().map(voxel).collect();
+        let mut samples = vec![u32::MAX; count];
+        voxels.iter().zip(0..).for_each(|(voxel, i)| samples[*voxel as usize] = i);
+        Self { voxels, samples }
+    }
+
+    fn voxel(&self, sample: usize) -> usize {
+        self.voxels.get(sample).map_or(sample, |voxel| *voxel as usize)
+    }
+
+    fn sample(&self, voxel: usize) -> Option<usize> {
+        match self.samples.get(voxel) {
+            None => Some(voxel),
+            Some(&u32::MAX) => None,
+            Some(sample) => Some(*sample as usize),
+        }
+    }
 }
 
 /// Samples `count` indices by density, one from each of `count` equal strata along `order`.

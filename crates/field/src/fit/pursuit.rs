@@ -31,8 +31,10 @@ const CANDIDATES: usize = 4;
 /// A Gaussian is accepted if it explains at least this many times as many residuals of average size as it has
 /// parameters.
 const MIN_EXPLAINED_FACTOR: f64 = 10.0;
-/// Iterations after an exchange before it is evaluated.
-const EXCHANGE_ITERATIONS: usize = 8;
+/// Most iterations after an exchange before it is evaluated: the way out of a local minimum is long and flat.
+const EXCHANGE_ITERATIONS: usize = 30;
+/// Relative gain below which these end.
+const EXCHANGE_GAIN: f64 = 2e-3;
 /// Least relative reduction of the loss by an exchange. A fit whose iterations gain less is stuck.
 pub(crate) const MIN_EXCHANGE_GAIN: f64 = 1e-2;
 /// Fraction of Σ y² below which no exchange is tried.
@@ -63,7 +65,7 @@ impl Pursuit<'_> {
             found.means.extend(gaussian.means);
             found.chol.extend(gaussian.chol);
             found.weights.extend(gaussian.weights);
-            found = self.refined(found, ITERATIONS)?.field;
+            found = self.refined(found, ITERATIONS, MIN_EXCHANGE_GAIN)?.field;
             residuals = self.residuals(&found)?;
         }
         Ok(found)
@@ -99,22 +101,27 @@ impl Pursuit<'_> {
         let Some((_, least)) = without.get(rank) else { return Ok(None) };
         // The others are refined first; the residual that remains shows where a Gaussian is missing.
         let kept: Vec<usize> = (0..n).filter(|i| i != least).collect();
-        let others = self.refined(lm.field.select(&kept), EXCHANGE_ITERATIONS)?;
+        let others = self.refined(lm.field.select(&kept), EXCHANGE_ITERATIONS, EXCHANGE_GAIN)?;
         let rest = self.residuals(&others.field)?;
         let Some(gaussian) = self.best_candidate(&leaves, &rest)? else { return Ok(None) };
         let mut field = others.field;
         field.means.extend(gaussian.means);
         field.chol.extend(gaussian.chol);
         field.weights.extend(gaussian.weights);
-        let trial = self.refined(field, EXCHANGE_ITERATIONS)?;
+        let trial = self.refined(field, EXCHANGE_ITERATIONS, EXCHANGE_GAIN)?;
         Ok((trial.loss < lm.loss * (1.0 - MIN_EXCHANGE_GAIN)).then_some(trial))
     }
 
     /// A field after some iterations over all samples.
-    fn refined(&self, field: GaussianField<f64>, iterations: usize) -> Result<LmState, FitError> {
+    fn refined(
+        &self,
+        field: GaussianField<f64>,
+        iterations: usize,
+        min_gain: f64,
+    ) -> Result<LmState, FitError> {
         let mut lm = LmState::new(field, self.compute, self.points, self.values)?;
         for _ in 0..iterations {
-            if lm.is_done || lm.gain < MIN_EXCHANGE_GAIN {
+            if lm.is_done || lm.gain < min_gain {
                 break;
             }
             lm.iterate(self.compute, self.points, self.values)?;

@@ -7,7 +7,7 @@ use crate::accel::{AcceleratedEvaluator, Cutoff, GaussianIndex, SortedPoints, mo
 use crate::eval::Compute;
 use crate::field::{CovarianceKind, FieldBounds, GaussianField, WeightMode};
 use crate::fit::adam::{AdamState, AdamStep, Rates};
-use crate::fit::data::{Normalisation, SampleRole, Samples, sample_roles};
+use crate::fit::data::{Normalisation, SampleRole, Samples, sample_roles, thin};
 use crate::fit::error::FitError;
 use crate::fit::lm::LmState;
 use crate::fit::metrics::Metrics;
@@ -26,7 +26,7 @@ const VALIDATE_EVERY: u64 = 20;
 /// Steps without a better validation loss after which a fit stops.
 const PATIENCE: u64 = 120;
 /// Failed exchanges of Gaussians after which a Levenberg-Marquardt fit ends.
-const MAX_EXCHANGES: usize = 12;
+const MAX_EXCHANGES: usize = 20;
 /// Relative gain of an iteration below which a fit has converged.
 const CONVERGED_GAIN: f64 = 1e-6;
 /// Iterations of the linear solver at the start and at the end.
@@ -144,7 +144,8 @@ impl<'a> FieldFit<'a> {
             samples.points.iter().map(|x| std::array::from_fn(|k| (x[k] - frame.origin[k]) as f32)).collect();
         let values: Vec<f32> =
             samples.values.iter().map(|v| ((v - frame.offset) / frame.scale) as f32).collect();
-        let shares = sample_roles(points.len(), options.holdout, options.validation, options.seed);
+        let mut shares = sample_roles(points.len(), options.holdout, options.validation, options.seed);
+        thin(&mut shares, options.gaussians.max(options.max_gaussians), options.seed);
         let of = |share: SampleRole| {
             let chosen = (0..points.len()).filter(|&i| shares[i] == share);
             let (p, v): (Vec<[f32; 3]>, Vec<f32>) = chosen.map(|i| (points[i], values[i])).unzip();
@@ -218,7 +219,7 @@ impl<'a> FieldFit<'a> {
     fn initialise(&mut self, samples: &Samples) -> Result<(), FitError> {
         let count = self.options.gaussians;
         let density: Vec<f32> = match &samples.grid {
-            Some(grid) => init::grid_density(grid, &self.values, &self.roles),
+            Some(grid) => init::grid_density(grid, &samples.points, &self.values, &self.roles),
             None => {
                 let square = |(v, share): (&f32, &SampleRole)| {
                     if *share == SampleRole::Train { v * v + 1e-12 } else { 0.0 }
@@ -531,15 +532,19 @@ impl<'a> FieldFit<'a> {
         };
         let started = Instant::now();
         let single: GaussianField<f32> = field.cast();
-        let set = SortedPoints::new(&self.points)?;
+        // Spare samples are not evaluated: they have no part in the fit.
+        let used: Vec<usize> =
+            (0..self.points.len()).filter(|&i| self.roles[i] != SampleRole::Spare).collect();
+        let points: Vec<[f32; 3]> = used.iter().map(|&i| self.points[i]).collect();
+        let set = SortedPoints::new(&points)?;
         let evaluator = AcceleratedEvaluator::new(self.compute, &single)?;
         let (found, _) = evaluator.values(&set, Cutoff::Absolute(REPORT_ERROR))?;
         let report_seconds = started.elapsed().as_secs_f64();
         let value = |v: f32| self.normalisation.offset + self.normalisation.scale * f64::from(v);
         let metrics = |wanted: &dyn Fn(usize) -> bool| {
-            let chosen = (0..found.len()).filter(|&i| wanted(i));
+            let chosen = used.iter().zip(&found).filter(|(i, _)| wanted(**i));
             let (f, y): (Vec<f64>, Vec<f64>) =
-                chosen.map(|i| (value(found[i]), value(self.values[i]))).unzip();
+                chosen.map(|(&i, found)| (value(*found), value(self.values[i]))).unzip();
             Metrics::new(&f, &y, self.normalisation.scale)
         };
         let is_test = |i: usize| self.roles[i] == SampleRole::Test;

@@ -2,24 +2,33 @@
 //!
 //! | file | content |
 //! |---|---|
-//! | `.csv` `.txt` `.tsv` | rows `x y z value`, header line optional |
+//! | `.csv` `.txt` `.tsv` | rows `x y z value`, or columns by their names |
 //! | `.npy` `.npz` | (N, 4) rows `x y z value`; or a 3-D volume `[x][y][z]`; `.npz`: `points` and `values`, or one array |
 //! | `.nrrd` `.nhdr` | volume: raw, gzip, bzip2, ascii; either byte order; detached data |
-//! | `.nii` `.nii.gz` `.hdr` | NIfTI-1 volume; 4-D with a frame number |
-//! | `.tif` `.tiff` | pages are slices |
+//! | `.nii` `.nii.gz` `.hdr` | NIfTI-1 and NIfTI-2 volume; 4-D with a frame number |
+//! | `.mha` `.mhd` | MetaImage: raw, zlib, ascii; local or detached data |
+//! | `.vti` | VTK image data: ascii, base64 or raw, zlib |
+//! | `.tif` `.tiff` | pages are slices, channels or frames, as ImageJ or OME-XML describe them |
+//! | a folder | a slice per `.tif` or `.png`, in the order of the numbers in the names |
 //!
 //! Headers are not trusted: sizes are checked against the available bytes before memory is allocated, and a data file
 //! that a header names must be in the same folder or below.
 
 mod checks;
 mod error;
+mod metaimage;
 mod nifti;
 mod npy;
 mod nrrd;
+mod png;
 mod scalar;
+mod slices;
 mod table;
 mod tiff;
+mod tiff_axes;
+mod unread;
 mod volume;
+mod vti;
 
 use std::io;
 use std::path::Path;
@@ -35,18 +44,24 @@ pub use volume::{Affine, IDENTITY, Input, Volume};
 use crate::error::ContentError;
 use crate::memory;
 
-/// File name extensions that can be read.
-const FORMATS: &str = ".csv, .npy, .npz, .nrrd, .nhdr, .nii, .nii.gz, .hdr, .tif";
-
-/// Reads a file of samples or a volume.
+/// Reads a file of samples or a volume, or a folder of slices.
 ///
 /// # Errors
 /// The file cannot be read, is invalid or exceeds a limit; or reading was stopped.
 pub fn read(path: &Path, wanted: &ReadRequest<'_>) -> Result<Input, InputError> {
-    let name = path.file_name().map(|n| n.to_string_lossy().into_owned()).unwrap_or_default();
     let content = |what| InputError::Content { path: path.to_owned(), what: Box::new(what) };
+    let io = |source| InputError::Io { path: path.to_owned(), source };
+    if path.is_dir() {
+        let volume = slices::read(path, wanted)?;
+        return finished(Input::Volume(volume), wanted).map_err(|what| content(what.into()));
+    }
+    let mut name = path.file_name().map(|n| n.to_string_lossy().into_owned()).unwrap_or_default();
     if format(&name).is_none() {
-        return Err(content(no_format()));
+        // The voxels of a NIfTI pair: its header says what they are.
+        match unread::header_of(path) {
+            Some(header) => name = header,
+            None => return Err(content(unread::no_format(path, &name).into())),
+        }
     }
     let folder = path.parent().unwrap_or(Path::new(""));
     let beside = |name: &str| {
@@ -54,40 +69,43 @@ pub fn read(path: &Path, wanted: &ReadRequest<'_>) -> Result<Input, InputError> 
             resolve_inside(folder, name).map_err(|e| io::Error::new(io::ErrorKind::InvalidInput, e))?;
         read_whole(&path, wanted)
     };
-    let bytes =
-        read_whole(path, wanted).map_err(|source| InputError::Io { path: path.to_owned(), source })?;
+    let bytes = read_whole(&path.with_file_name(&name), wanted).map_err(io)?;
     let decoded = catch_decoder_panic(|| decode(&name, &bytes, wanted, &beside));
     decoded.unwrap_or_else(|| Err(ContentError::Decoder.into())).map_err(content)
 }
 
-fn no_format() -> DecodeError {
-    ContentError::missing("name", "no known format", FORMATS).into()
-}
-
-#[derive(Clone, Copy)]
+#[derive(Clone, Copy, PartialEq, Eq)]
 enum Format {
     Table,
     Npy,
     Npz,
     Nrrd,
     Nifti,
+    MetaImage,
+    Vti,
     Tiff,
+    Png,
 }
 
 fn format(name: &str) -> Option<Format> {
     let name = name.to_lowercase();
-    let known: [(&[&str], Format); 6] = [
+    let known: [(&[&str], Format); 9] = [
         (&[".csv", ".txt", ".tsv"], Format::Table),
         (&[".npy"], Format::Npy),
         (&[".npz"], Format::Npz),
         (&[".nrrd", ".nhdr"], Format::Nrrd),
         (&[".nii", ".nii.gz", ".hdr", ".hdr.gz"], Format::Nifti),
+        (&[".mha", ".mhd"], Format::MetaImage),
+        (&[".vti"], Format::Vti),
         (&[".tif", ".tiff"], Format::Tiff),
+        (&[".png"], Format::Png),
     ];
     known.iter().find(|(ends, _)| ends.iter().any(|end| name.ends_with(end))).map(|(_, format)| *format)
 }
 
 /// Decodes the bytes of a file, whose name determines the format; `beside` reads files that headers name.
+///
+/// Samples that are NaN are left out; voxels stay NaN.
 ///
 /// # Errors
 /// The contents are invalid, or a file that the header names cannot be read.
@@ -97,22 +115,73 @@ pub fn decode(
     wanted: &ReadRequest<'_>,
     beside: &dyn Fn(&str) -> io::Result<Vec<u8>>,
 ) -> Result<Input, DecodeError> {
-    let (format, frame) = (format(name), wanted.frame);
-    if frame > 0 && !matches!(format, None | Some(Format::Nrrd | Format::Nifti)) {
-        return Err(ContentError::missing(format_args!("frame {frame}"), "no such frame", 0).into());
+    let Some(format) = format(name) else { return Err(unread::no_format(Path::new(name), name).into()) };
+    if matches!(format, Format::Table | Format::Npy | Format::Npz) {
+        wanted.frame_of(1)?;
     }
-    Ok(match format {
-        Some(Format::Table) => Input::Samples(table::read(bytes, wanted)?),
-        Some(Format::Npy) => npy::read_npy(bytes, wanted)?,
-        Some(Format::Npz) => npy::read_npz(bytes, wanted)?,
-        Some(Format::Nrrd) => Input::Volume(nrrd::read(bytes, wanted, beside)?),
-        Some(Format::Nifti) => Input::Volume(nifti::read(name, bytes, wanted, beside)?),
-        Some(Format::Tiff) => Input::Volume(tiff::read(bytes, wanted)?),
-        None => return Err(no_format()),
-    })
+    if !matches!(format, Format::MetaImage | Format::Vti | Format::Tiff | Format::Png) {
+        wanted.channel_of(1, &[])?;
+    }
+    let input = match format {
+        Format::Table => Input::Samples(table::read(bytes, wanted)?),
+        Format::Npy => npy::read_npy(bytes, wanted)?,
+        Format::Npz => npy::read_npz(bytes, wanted)?,
+        Format::Nrrd => Input::Volume(nrrd::read(bytes, wanted, beside)?),
+        Format::Nifti => Input::Volume(nifti::read(name, bytes, wanted, beside)?),
+        Format::MetaImage => Input::Volume(metaimage::read(bytes, wanted, beside)?),
+        Format::Vti => Input::Volume(vti::read(bytes, wanted)?),
+        Format::Tiff => Input::Volume(tiff::read(bytes, wanted)?),
+        Format::Png => Input::Volume(png::read(bytes, wanted)?),
+    };
+    Ok(finished(input, wanted)?)
 }
 
-/// Reads points `x y z` (further columns are ignored): `.csv` or `.npy`.
+/// Applies the spacing, counts what is NaN, and leaves such samples out.
+fn finished(mut input: Input, wanted: &ReadRequest<'_>) -> Result<Input, ContentError> {
+    match &mut input {
+        Input::Volume(volume) => {
+            checks::count_missing(&volume.values, "voxel", wanted)?;
+            if let Some(spacing) = wanted.spacing {
+                if !spacing.iter().all(|s| s.is_finite() && *s > 0.0) {
+                    let found = format_args!("{} {} {}", spacing[0], spacing[1], spacing[2]);
+                    return Err(ContentError::unexpected(
+                        "⟨spacing⟩",
+                        "unusable",
+                        "three lengths above 0",
+                        found,
+                    ));
+                }
+                volume.set_spacing(spacing);
+            }
+        }
+        Input::Samples(samples) => {
+            if wanted.spacing.is_some() {
+                let expected = "a volume: samples have their own positions";
+                return Err(ContentError::missing("⟨spacing⟩", "no voxels", expected));
+            }
+            // A row without a coordinate has no value either.
+            let points = samples.points.iter().zip(&mut samples.values);
+            points.filter(|(x, _)| x.iter().any(|c| c.is_nan())).for_each(|(_, value)| *value = f64::NAN);
+            if checks::count_missing(&samples.values, "sample", wanted)? > 0 {
+                let mut kept = samples.values.iter().map(|value| !value.is_nan());
+                samples.points.retain(|_| kept.next().unwrap_or(false));
+                samples.values.retain(|value| !value.is_nan());
+            }
+            if let Some(row) = samples.points.iter().position(|x| x.iter().any(|c| c.is_infinite())) {
+                let found = format_args!("{:?}", samples.points[row]);
+                return Err(ContentError::unexpected(
+                    format_args!("row {row}"),
+                    "not finite",
+                    "numbers",
+                    found,
+                ));
+            }
+        }
+    }
+    Ok(input)
+}
+
+/// Reads points `x y z` (a column of values is ignored): `.csv` or `.npy`.
 ///
 /// # Errors
 /// The file cannot be read or is invalid.

@@ -8,7 +8,8 @@ use npyz::{DType, NpyFile, Order, TypeChar};
 
 use crate::error::ContentError;
 use crate::fit::Samples;
-use crate::input::checks::{ReadRequest, all_finite, read_exactly, voxels};
+use crate::input::checks::{ReadRequest, read_exactly, voxels};
+use crate::input::scalar::Scalar;
 use crate::input::volume::{Input, Volume};
 
 /// An array as f64, in C order.
@@ -59,8 +60,6 @@ pub(crate) fn read_npz(bytes: &[u8], wanted: &ReadRequest<'_>) -> Result<Input, 
                 let expected = format_args!("({n}, 3) for {n} values");
                 return Err(wrong_shape("points", expected, &points.shape));
             }
-            all_finite(&points.values)?;
-            all_finite(&values.values)?;
             let points = points.values.as_chunks().0.to_vec();
             Ok(Input::Samples(Samples { points, values: values.values, grid: None }))
         }
@@ -81,7 +80,6 @@ fn samples(shape: &[u64]) -> u64 {
 }
 
 fn interpret(array: Array) -> Result<Input, ContentError> {
-    all_finite(&array.values)?;
     match array.shape[..] {
         [_, 4] => {
             let rows: &[[f64; 4]] = array.values.as_chunks().0;
@@ -203,6 +201,11 @@ fn array(bytes: &[u8], place: &str, wanted: &ReadRequest<'_>) -> Result<Array, C
         }};
     }
     let values = match (kind.type_char(), size) {
+        (TypeChar::Bool, 1) => held_numbers(bytes, length, Scalar::U8, false, count),
+        (TypeChar::Float, 2) => {
+            let is_big = kind.endianness() == npyz::Endianness::Big;
+            held_numbers(bytes, length, Scalar::F16, is_big, count)
+        }
         (TypeChar::Float, 4) => read!(f32),
         (TypeChar::Float, 8) => read!(f64),
         (TypeChar::Int, 1) => read!(i8),
@@ -223,6 +226,12 @@ fn array(bytes: &[u8], place: &str, wanted: &ReadRequest<'_>) -> Result<Array, C
         Order::Fortran => to_c_order(&shape, &values),
     };
     Ok(Array { shape, values })
+}
+
+/// The numbers after the header, of types that the library does not read; their bytes are known to be there.
+fn held_numbers(bytes: &[u8], header: u64, scalar: Scalar, is_big_endian: bool, count: u64) -> Vec<f64> {
+    let data = &bytes[header as usize..];
+    scalar.decode(&data[..count as usize * scalar.bytes()], is_big_endian)
 }
 
 fn to_c_order(shape: &[u64], values: &[f64]) -> Vec<f64> {

@@ -9,7 +9,7 @@ use std::io::Read;
 use gausset_io::text::quote;
 
 use crate::error::ContentError;
-use crate::input::checks::{MAX_SKIP, ReadRequest, all_finite, read_exactly, voxels};
+use crate::input::checks::{MAX_SKIP, ReadRequest, read_exactly, read_last, voxels};
 use crate::input::error::DecodeError;
 use crate::input::scalar::Scalar;
 use crate::input::volume::{Affine, Volume, scaling};
@@ -284,7 +284,7 @@ impl Fields {
         Ok((space, other))
     }
 
-    /// Lines or bytes to skip; -1 = all but the bytes that are needed, at the end.
+    /// Lines or bytes to skip; -1 bytes = all but the last that are needed.
     fn skip(&self, name: &str) -> Result<i64, ContentError> {
         let Some((line, text)) = self.find(name) else { return Ok(0) };
         let number = text.parse::<i64>().ok().filter(|n| *n >= -1);
@@ -352,11 +352,7 @@ impl NrrdHeader {
     /// # Errors
     /// The first problem, with its place.
     pub fn volume(&self, data: &[u8], wanted: &ReadRequest<'_>) -> Result<Volume, ContentError> {
-        let (frame, frames) = (wanted.frame, self.frames as usize);
-        if frame >= frames {
-            let expected = format!("0 to {}", frames - 1);
-            return Err(ContentError::missing(format_args!("frame {frame}"), "no such frame", expected));
-        }
+        let (frame, frames) = (wanted.frame_of(self.frames)? as usize, self.frames as usize);
         let count = voxels(&self.dims)?;
         let total =
             count.checked_mul(self.frames).ok_or_else(|| ContentError::unread("size", "too many voxels"))?;
@@ -369,16 +365,20 @@ impl NrrdHeader {
         }
         let values = match self.encoding {
             Encoding::Ascii => ascii(data, total, wanted)?,
-            Encoding::Raw => {
-                let skip = match u64::try_from(self.byte_skip) {
-                    Ok(skip) => skip,
-                    Err(_) => (data.len() as u64).checked_sub(length).unwrap_or(u64::MAX),
-                };
-                let from = usize::try_from(skip).ok().and_then(|skip| data.get(skip..)).unwrap_or_default();
-                self.decode(&read_exactly(wanted.stoppable(from), length, "data")?)
+            // -1 = the data are the last bytes, whatever comes before.
+            Encoding::Raw if self.byte_skip < 0 => {
+                let skip = data.len().saturating_sub(usize::try_from(length).unwrap_or(usize::MAX));
+                self.decode(&read_exactly(wanted.stoppable(&data[skip..]), length, "data")?)
             }
-            Encoding::Gzip => self.inflate(wanted.gunzip(data), length)?,
-            Encoding::Bzip2 => self.inflate(wanted.bunzip2(data), length)?,
+            Encoding::Raw => {
+                let skip = usize::try_from(self.byte_skip).unwrap_or(usize::MAX);
+                let mut from = wanted.stoppable(data.get(skip..).unwrap_or_default());
+                let bytes = read_exactly(&mut from, length, "data")?;
+                wanted.note_left_over(from);
+                self.decode(&bytes)
+            }
+            Encoding::Gzip => self.inflate(wanted.gunzip(data), length, wanted)?,
+            Encoding::Bzip2 => self.inflate(wanted.bunzip2(data), length, wanted)?,
         };
         let count = count as usize;
         let values: Vec<f64> = if self.frames_first && frames > 1 {
@@ -386,7 +386,6 @@ impl NrrdHeader {
         } else {
             values.into_iter().skip(frame * count).take(count).collect()
         };
-        all_finite(&values)?;
         Ok(Volume {
             dims: self.dims.map(|d| d as usize),
             spacing: self.spacing,
@@ -400,15 +399,24 @@ impl NrrdHeader {
         self.scalar.decode(bytes, self.is_big_endian)
     }
 
-    fn inflate(&self, mut stream: impl Read, length: u64) -> Result<Vec<f64>, ContentError> {
-        let skip = u64::try_from(self.byte_skip).unwrap_or(0);
+    fn inflate(
+        &self,
+        mut stream: impl Read,
+        length: u64,
+        wanted: &ReadRequest<'_>,
+    ) -> Result<Vec<f64>, ContentError> {
+        let Ok(skip) = u64::try_from(self.byte_skip) else {
+            return Ok(self.decode(&read_last(stream, length, "data")?));
+        };
         if skip > MAX_SKIP {
             let expected = format_args!("at most {MAX_SKIP}");
             return Err(ContentError::unexpected("byte skip", "too far", expected, skip));
         }
         std::io::copy(&mut stream.by_ref().take(skip), &mut std::io::sink())
             .map_err(|error| ContentError::unread("data", format_args!("damaged ({error})")))?;
-        Ok(self.decode(&read_exactly(stream, length, "data")?))
+        let bytes = read_exactly(&mut stream, length, "data")?;
+        wanted.note_left_over(stream);
+        Ok(self.decode(&bytes))
     }
 }
 
@@ -418,18 +426,7 @@ fn cut_off(expected: impl Display, found: impl Display) -> ContentError {
 
 fn ascii(data: &[u8], total: u64, wanted: &ReadRequest<'_>) -> Result<Vec<f64>, ContentError> {
     let text = std::str::from_utf8(data).map_err(|_| ContentError::unread("data", "not text"))?;
-    let mut values = Vec::new();
-    for word in text.split(|c: char| c.is_whitespace() || c == ',').filter(|word| !word.is_empty()) {
-        if values.len() as u64 == total {
-            break;
-        }
-        wanted.check_stop()?;
-        let place = || format!("value {}", values.len());
-        let value = word.parse().map_err(|_| ContentError::unusable(place(), "not a number", quote(word)))?;
-        values.push(value);
-    }
-    if (values.len() as u64) < total {
-        return Err(cut_off(format_args!("{total} values"), values.len()));
-    }
-    Ok(values)
+    let found = text.split(|c: char| c.is_whitespace() || c == ',').filter(|word| !word.is_empty());
+    let values = wanted.words(text, total)?;
+    values.ok_or_else(|| cut_off(format_args!("{total} values"), found.count()))
 }

@@ -1,39 +1,161 @@
-//! Tables of samples: rows `x y z value`, separated by commas, semicolons, tabs or blanks; a header line is skipped.
+//! Tables of samples: rows of numbers, separated by commas, semicolons, tabs or blanks.
+//!
+//! A line of names before the rows decides which columns are taken: `x`, `y`, `z`, and `value`, `v`, `intensity` or
+//! `density`, or the only other column. The line may be a comment, as NumPy writes it. Without such names, the columns
+//! are `x y z value`, and exactly these.
 
-use gausset_io::text::quote;
+use std::io::Read;
+
+use gausset_io::text::{counted, quote};
 
 use crate::error::ContentError;
 use crate::fit::Samples;
 use crate::input::checks::ReadRequest;
 
-/// Reads samples.
+/// Names of the column of values, the clearest first.
+const VALUE_NAMES: [&str; 5] = ["value", "values", "v", "intensity", "density"];
+
+/// Reads samples; a missing number is NaN.
 pub(crate) fn read(bytes: &[u8], wanted: &ReadRequest<'_>) -> Result<Samples, ContentError> {
     let mut samples = Samples::default();
-    rows::<4>(bytes, wanted, |[x, y, z, value]| {
-        samples.points.push([x, y, z]);
-        samples.values.push(value);
+    rows(bytes, wanted, Purpose::Samples, |row| {
+        samples.points.push([row[0], row[1], row[2]]);
+        samples.values.push(row[3]);
     })?;
     Ok(samples)
 }
 
-/// Reads points.
+/// Reads points; a column of values is ignored.
 pub(crate) fn read_points(bytes: &[u8], wanted: &ReadRequest<'_>) -> Result<Vec<[f64; 3]>, ContentError> {
     let mut points = Vec::new();
-    rows::<3>(bytes, wanted, |point| points.push(point))?;
+    rows(bytes, wanted, Purpose::Points, |row| points.push([row[0], row[1], row[2]]))?;
     Ok(points)
 }
 
-/// The separator: the first one in the first line that is not a comment.
+#[derive(Clone, Copy, PartialEq, Eq)]
+enum Purpose {
+    Samples,
+    Points,
+}
+
+impl Purpose {
+    const fn columns(self) -> &'static str {
+        match self {
+            Self::Samples => "x y z value",
+            Self::Points => "x y z",
+        }
+    }
+}
+
+/// The columns that are taken.
+struct Columns {
+    /// Places of x, y, z and the value, or of x, y, z.
+    places: Vec<usize>,
+    /// Number of columns.
+    count: usize,
+}
+
+impl Columns {
+    /// The columns by their names; `None` if these say nothing about coordinates.
+    fn named(
+        names: &[String],
+        purpose: Purpose,
+        wanted: &ReadRequest<'_>,
+    ) -> Result<Option<Self>, ContentError> {
+        let place = |wanted: &str| names.iter().position(|name| name == wanted);
+        let axes = ["x", "y", "z"].map(place);
+        let [Some(x), Some(y), Some(z)] = axes else {
+            if axes.iter().all(Option::is_none) {
+                return Ok(None);
+            }
+            let found = quote(&names.join(" "));
+            let error =
+                ContentError::unexpected("header", "a coordinate is missing", purpose.columns(), found);
+            return Err(error.with_advice("for samples in 2-D, add a column z of zeros"));
+        };
+        let mut places = vec![x, y, z];
+        let mut others: Vec<usize> = (0..names.len()).filter(|i| !places.contains(i)).collect();
+        if purpose == Purpose::Samples {
+            let value = VALUE_NAMES.iter().find_map(|name| place(name));
+            let only = if let [only] = others[..] { Some(only) } else { None };
+            let Some(value) = value.or(only) else {
+                let (expected, found) = ("value, v, intensity or density", quote(&names.join(" ")));
+                let error = ContentError::unexpected("header", "no column of values", expected, found);
+                return Err(error.with_advice("name the column `value`"));
+            };
+            places.push(value);
+            others.retain(|i| *i != value);
+            if !others.is_empty() {
+                let ignored: Vec<String> = others.iter().take(8).map(|i| quote(&names[*i])).collect();
+                let value = quote(&names[value]);
+                let ignored = ignored.join(", ");
+                wanted.note(format_args!("header: the values are {value}; ignored: {ignored}"));
+            }
+        }
+        Ok(Some(Self { places, count: names.len() }))
+    }
+
+    /// The columns of a table without names.
+    fn unnamed(row: &[String], place: &str, purpose: Purpose) -> Result<Self, ContentError> {
+        let count = row.len();
+        let is_usable = match purpose {
+            Purpose::Samples => count == 4,
+            Purpose::Points => matches!(count, 3 | 4),
+        };
+        if is_usable {
+            let places = if purpose == Purpose::Samples { vec![0, 1, 2, 3] } else { vec![0, 1, 2] };
+            return Ok(Self { places, count });
+        }
+        let (what, columns) =
+            (format!("{} without names", counted(count as u64, "column")), purpose.columns());
+        let error = ContentError::unexpected(place, what, columns, quote(&shown(row)));
+        Err(error.with_advice("name the columns in the first line"))
+    }
+}
+
+/// The separator: the first of these in the first line that is not a comment.
 fn delimiter(bytes: &[u8]) -> u8 {
     let is_row = |line: &&[u8]| !line.trim_ascii().is_empty() && !line.starts_with(b"#");
     let line = bytes.split(|b| *b == b'\n').find(is_row).unwrap_or(bytes);
-    [b',', b';', b'\t'].into_iter().find(|d| line.contains(d)).unwrap_or(b' ')
+    // Commas come last: in a table separated otherwise, they are decimal.
+    [b';', b'\t', b','].into_iter().find(|d| line.contains(d)).unwrap_or(b' ')
 }
 
-fn rows<const N: usize>(
+/// The fields of a line. Consecutive blanks count as one.
+fn fields<'a>(line: impl Iterator<Item = &'a [u8]>, delimiter: u8) -> Vec<String> {
+    let is_field = |field: &&[u8]| delimiter != b' ' || !field.is_empty();
+    line.filter(is_field).map(|field| String::from_utf8_lossy(field).trim().to_owned()).collect()
+}
+
+fn lower_case(names: &[String]) -> Vec<String> {
+    names.iter().map(|name| name.trim_matches(['"', '\'', '\u{feff}']).trim().to_lowercase()).collect()
+}
+
+/// Names in the last comment before the rows, which may have another separator.
+fn names_in_comment(bytes: &[u8], delimiter: u8) -> Option<Vec<String>> {
+    let lines = bytes.split(|b| *b == b'\n').map(<[u8]>::trim_ascii);
+    let comments = lines.take_while(|line| line.is_empty() || line.starts_with(b"#"));
+    let comment = comments.filter(|line| !line.is_empty()).last()?.trim_ascii_start();
+    let text = comment.strip_prefix(b"#")?.trim_ascii();
+    [delimiter, b' '].into_iter().find_map(|d| {
+        let names = lower_case(&fields(text.split(|b| *b == d), d));
+        ["x", "y", "z"].iter().all(|axis| names.iter().any(|name| name == axis)).then_some(names)
+    })
+}
+
+/// A number; what programs write for a missing one is NaN.
+fn number(field: &str) -> Option<f64> {
+    match field.trim_matches('"').trim() {
+        "" | "NA" | "N/A" | "null" => Some(f64::NAN),
+        text => text.parse().ok(),
+    }
+}
+
+fn rows(
     bytes: &[u8],
     wanted: &ReadRequest<'_>,
-    mut each: impl FnMut([f64; N]),
+    purpose: Purpose,
+    mut each: impl FnMut(&[f64]),
 ) -> Result<(), ContentError> {
     let delimiter = delimiter(bytes);
     let mut reader = csv::ReaderBuilder::new()
@@ -44,51 +166,85 @@ fn rows<const N: usize>(
         .trim(csv::Trim::All)
         .from_reader(wanted.stoppable(bytes));
     let mut record = csv::ByteRecord::new();
-    let mut count = 0;
-    let mut is_first = true;
-    loop {
-        let position = reader.position().line();
-        match reader.read_byte_record(&mut record) {
-            Ok(false) => break,
-            Ok(true) => {}
-            Err(error) => {
-                let what = format_args!("not a row ({error})");
-                return Err(ContentError::unread(format_args!("line {position}"), what));
+    let mut columns = match names_in_comment(bytes, delimiter) {
+        Some(names) => Columns::named(&names, purpose, wanted)?,
+        None => None,
+    };
+    let is_comment = columns.is_some();
+    let (mut count, mut is_first, mut row) = (0, true, Vec::new());
+    while let Some(place) = next_line(&mut reader, &mut record)? {
+        if record.iter().all(<[u8]>::is_empty) {
+            continue;
+        }
+        let mut fields = fields(record.iter(), delimiter);
+        if std::mem::take(&mut is_first) {
+            let is_name = |field: &String| !field.is_empty() && number(field).is_none();
+            if fields.iter().any(is_name) && fields.iter().all(|f| f.is_empty() || is_name(f)) {
+                columns = Columns::named(&lower_case(&fields), purpose, wanted)?;
+                continue;
             }
         }
-        let line = record.position().map_or(position, csv::Position::line);
-        // Consecutive blanks make empty fields.
-        let fields = record.iter().filter(|field| delimiter != b' ' || !field.is_empty());
-        let numbers: Vec<Option<f64>> = fields
-            .take(N)
-            .map(|field| std::str::from_utf8(field).ok().and_then(|text| text.trim().parse().ok()))
-            .collect();
-        if numbers.is_empty() || record.iter().all(<[u8]>::is_empty) {
-            continue;
+        // A comment that names another number of columns is only a comment.
+        if count == 0 && is_comment && columns.as_ref().is_some_and(|taken| taken.count != fields.len()) {
+            columns = None;
         }
-        let is_header = std::mem::take(&mut is_first) && numbers.iter().all(Option::is_none);
-        if is_header {
-            continue;
+        // A separator at the end of a line is no column.
+        let most = columns.as_ref().map_or(4, |columns| columns.count);
+        if fields.len() == most + 1 && fields.last().is_some_and(String::is_empty) {
+            fields.pop();
         }
-        let row: Option<Vec<f64>> = numbers.iter().copied().collect();
-        let Some(row) = row.and_then(|row| <[f64; N]>::try_from(row).ok()) else {
-            let columns = if N == 4 { "x y z value" } else { "x y z" };
-            let found: Vec<_> = record.iter().take(N + 1).map(String::from_utf8_lossy).collect();
-            let found = quote(&found.join(" "));
-            return Err(ContentError::unexpected(format_args!("line {line}"), "not a row", columns, found));
+        let taken = match &columns {
+            Some(taken) => taken,
+            None => columns.insert(Columns::unnamed(&fields, &place, purpose)?),
         };
-        if !row.iter().all(|v| v.is_finite()) {
-            let (place, found) = (format_args!("line {line}"), format_args!("{row:?}"));
-            return Err(
-                ContentError::unexpected(place, "not finite", "numbers", found).with_advice("remove it")
-            );
-        }
+        take_row(&fields, taken, purpose, &mut row, &place)?;
         count += 1;
         wanted.check_count(count)?;
-        each(row);
+        each(&row);
     }
-    if count == 0 {
-        return Err(ContentError::NoRows);
+    if count == 0 { Err(ContentError::NoRows) } else { Ok(()) }
+}
+
+/// Reads the next record; its line, or `None` at the end.
+fn next_line(
+    reader: &mut csv::Reader<impl Read>,
+    record: &mut csv::ByteRecord,
+) -> Result<Option<String>, ContentError> {
+    let position = reader.position().line();
+    match reader.read_byte_record(record) {
+        Ok(false) => Ok(None),
+        Ok(true) => Ok(Some(format!("line {}", record.position().map_or(position, csv::Position::line)))),
+        Err(error) => {
+            let what = format_args!("not a row ({error})");
+            Err(ContentError::unread(format_args!("line {position}"), what))
+        }
+    }
+}
+
+/// The numbers of the taken columns of a row.
+fn take_row(
+    fields: &[String],
+    taken: &Columns,
+    purpose: Purpose,
+    row: &mut Vec<f64>,
+    place: &str,
+) -> Result<(), ContentError> {
+    let wrong = |what: &str| ContentError::unexpected(place, what, purpose.columns(), quote(&shown(fields)));
+    if fields.len() != taken.count {
+        return Err(wrong(&format!("not a row of {}", counted(taken.count as u64, "column"))));
+    }
+    row.clear();
+    row.extend(taken.places.iter().map_while(|i| number(&fields[*i])));
+    if row.len() != taken.places.len() {
+        return Err(wrong("not a row"));
+    }
+    if row.iter().any(|v| v.is_infinite()) {
+        return Err(wrong("not finite").with_advice("remove it"));
     }
     Ok(())
+}
+
+/// The first fields of a row, for a message.
+fn shown(fields: &[String]) -> String {
+    fields.iter().take(9).cloned().collect::<Vec<_>>().join(" ")
 }

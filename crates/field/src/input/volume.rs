@@ -18,7 +18,7 @@ pub struct Volume {
     /// Map from voxel indices to world positions. NIfTI: RAS+ millimetres; NRRD with `left-posterior-superior`:
     /// converted to RAS+.
     pub world_from_index: Affine,
-    /// Values, scaled as the header declares.
+    /// Values, scaled as the header declares; NaN where there is none.
     pub values: Vec<f64>,
     /// Number of frames in the file, of which this is one.
     pub frames: usize,
@@ -32,21 +32,28 @@ impl Volume {
         Self { dims, spacing, world_from_index, values, frames: 1 }
     }
 
-    /// The voxels as samples at `index * spacing`.
+    /// Replaces the spacing; directions and origin stay.
+    pub(crate) fn set_spacing(&mut self, spacing: [f64; 3]) {
+        for k in 0..3 {
+            let factor = spacing[k] / self.spacing[k];
+            self.world_from_index.iter_mut().for_each(|row| row[k] *= factor);
+        }
+        self.spacing = spacing;
+    }
+
+    /// The voxels that have a value as samples at `index * spacing`.
     #[must_use]
     pub fn samples(&self) -> Samples {
         let [nx, ny, nz] = self.dims;
         let mut points = Vec::with_capacity(self.values.len());
-        for k in 0..nz {
-            for j in 0..ny {
-                for i in 0..nx {
-                    let index = [i, j, k];
-                    points.push(std::array::from_fn(|a| index[a] as f64 * self.spacing[a]));
-                }
-            }
+        let mut values = Vec::with_capacity(self.values.len());
+        let indices = (0..nz).flat_map(|k| (0..ny).flat_map(move |j| (0..nx).map(move |i| [i, j, k])));
+        for (index, value) in indices.zip(&self.values).filter(|(_, value)| !value.is_nan()) {
+            points.push(std::array::from_fn(|a| index[a] as f64 * self.spacing[a]));
+            values.push(*value);
         }
         let grid = Some(Grid { dims: self.dims, spacing: self.spacing });
-        Samples { points, values: self.values.clone(), grid }
+        Samples { points, values, grid }
     }
 
     /// Map from `index * spacing` to world positions.

@@ -25,7 +25,8 @@ Examples:
   gausset field fit head.nii.gz -o head.safetensors --gaussians 5000 --steps 300
   gausset field fit tooth.nrrd -o tooth.safetensors --gaussians 1000 --max-gaussians 5000
   gausset field fit head.nii.gz -o head.safetensors --gaussians 5000 --resume
-IN: rows `x y z value` (.csv, .npy, .npz) or a volume (.npy, .nrrd, .nii, .nii.gz, .hdr, .tif).
+IN: rows `x y z value` (.csv, .npy, .npz), a volume (.npy, .nrrd, .nii, .nii.gz, .hdr, .mha, .vti, .tif) or a folder of
+slices (.tif, .png).
 During the fit, OUT.state holds the state for --resume.";
 
 /// Arguments of `field fit`.
@@ -80,6 +81,12 @@ pub(crate) struct FitArgs {
     /// Frame of a 4D volume, counted from 0.
     #[arg(long, value_name = "N", default_value_t = 0)]
     frame: usize,
+    /// Channel of a volume with several, counted from 0.
+    #[arg(long, value_name = "N")]
+    channel: Option<usize>,
+    /// Distances of the voxels along x, y and z, instead of those in the file.
+    #[arg(long, num_args = 3, value_names = ["X", "Y", "Z"], value_parser = parse_length)]
+    spacing: Option<Vec<f64>>,
     /// Random seed.
     #[arg(long, value_name = "N", default_value_t = 0)]
     seed: u64,
@@ -96,12 +103,19 @@ pub(crate) struct FitArgs {
     machine: MachineArgs,
 }
 
+fn parse_length(text: &str) -> Result<f64, String> {
+    let length = text.parse().ok().filter(|length: &f64| length.is_finite() && *length > 0.0);
+    length.ok_or_else(|| format!("expected a length above 0, found `{text}`"))
+}
+
 /// Runs the command.
 pub(super) fn run(args: &FitArgs, console: &Console) -> Result<Status, EarlyExit> {
     check_output(&args.output, &[".safetensors"], args.force)?;
     let options = FitFieldOptions {
         input: args.input.clone(),
         frame: args.frame,
+        channel: args.channel,
+        spacing: args.spacing.as_ref().and_then(|lengths| lengths.last_chunk().copied()),
         output: args.output.clone(),
         fit: FitOptions {
             gaussians: args.gaussians as usize,

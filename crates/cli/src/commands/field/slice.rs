@@ -47,6 +47,9 @@ pub(crate) struct SliceArgs {
     /// Frame of a 4D volume, counted from 0.
     #[arg(long, value_name = "N", default_value_t = 0, requires = "truth")]
     frame: usize,
+    /// Channel of a volume with several, counted from 0.
+    #[arg(long, value_name = "N", requires = "truth")]
+    channel: Option<usize>,
     /// Axis perpendicular to the slice: x|y|z.
     #[arg(long, value_name = "AXIS", default_value = "z", hide_possible_values = true, value_parser = axis_parser())]
     axis: usize,
@@ -121,7 +124,7 @@ pub(super) fn slice(args: &SliceArgs, console: &Console) -> Result<Status, Early
     let panels = match &args.truth {
         None => vec![panel("field", &values, Colours::Grey, range(&values))],
         Some(path) => {
-            let volume = read_truth(path, args.frame, whole.dims)?;
+            let volume = read_truth(path, args, whole.dims)?;
             let strides = [1, volume.dims[0], volume.dims[0] * volume.dims[1]];
             truth = (0..width * height)
                 .map(|i| {
@@ -144,8 +147,9 @@ pub(super) fn slice(args: &SliceArgs, console: &Console) -> Result<Status, Early
 }
 
 /// The volume that a field was fitted to, which has the size of its grid.
-fn read_truth(path: &Path, frame: usize, dims: [usize; 3]) -> Result<Volume, Failure> {
-    let Input::Volume(volume) = input::read(path, &ReadRequest { frame, ..ReadRequest::default() })? else {
+fn read_truth(path: &Path, args: &SliceArgs, dims: [usize; 3]) -> Result<Volume, Failure> {
+    let wanted = ReadRequest { frame: args.frame, channel: args.channel, ..ReadRequest::default() };
+    let Input::Volume(volume) = input::read(path, &wanted)? else {
         let line = format!("{}: samples (expected a volume for --truth)", path.display());
         return Err(Failure::usage(line));
     };

@@ -1,0 +1,134 @@
+//! A folder of slices: one `.tif` or `.png` per slice, in the order of the numbers in their names.
+
+use std::cmp::Ordering;
+use std::io;
+use std::path::Path;
+
+use gausset_io::image::catch_decoder_panic;
+use gausset_io::input;
+use gausset_io::text::counted;
+
+use crate::error::ContentError;
+use crate::input::checks::{ReadRequest, voxels};
+use crate::input::error::InputError;
+use crate::input::volume::Volume;
+use crate::input::{Format, format, png, read_whole, tiff, unread};
+
+/// Reads all slices of a folder.
+pub(super) fn read(folder: &Path, wanted: &ReadRequest<'_>) -> Result<Volume, InputError> {
+    let in_folder = |what: ContentError| content(folder, what);
+    let files = files_of(folder).map_err(|source| InputError::Io { path: folder.to_owned(), source })?;
+    let of = |kind| -> Vec<&String> { files.iter().filter(|name| format(name) == Some(kind)).collect() };
+    let (tiffs, pngs) = (of(Format::Tiff), of(Format::Png));
+    let slices = match (tiffs.is_empty(), pngs.is_empty()) {
+        (false, true) => tiffs,
+        (true, false) => pngs,
+        (false, false) => {
+            let found = format!("{} .tif and {} .png", tiffs.len(), pngs.len());
+            let error = ContentError::unexpected("folder", "two kinds of slices", "one", found);
+            return Err(in_folder(error.with_advice("move those that are not slices")));
+        }
+        (true, true) => {
+            let none = || ContentError::missing("folder", "no slices", "files .tif or .png");
+            return Err(in_folder(unread::no_slices(folder, &files).unwrap_or_else(none)));
+        }
+    };
+    wanted.frame_of(1).map_err(in_folder)?;
+    let others = files.len() - slices.len();
+    if others > 0 {
+        wanted.note(format_args!("folder: {} ignored, no slices", counted(others as u64, "file")));
+    }
+    let mut dims = [0; 3];
+    let mut values = Vec::new();
+    for name in &slices {
+        let path = folder.join(name);
+        let slice = read_slice(&path, wanted)?;
+        let in_slice = |what: ContentError| content(&path, what);
+        if values.is_empty() {
+            dims = [slice.dims[0], slice.dims[1], slices.len()];
+            let count = voxels(&dims.map(|d| d as u64)).map_err(in_folder)?;
+            wanted.check_count(count).map_err(in_folder)?;
+        }
+        let [width, height, pages] = slice.dims;
+        if [width, height] != [dims[0], dims[1]] {
+            let (expected, found) = (format!("{} x {}", dims[0], dims[1]), format!("{width} x {height}"));
+            return Err(in_slice(ContentError::unexpected("slice", "another size", expected, found)));
+        }
+        if pages != 1 {
+            let error =
+                ContentError::unexpected("slice", "several pages", "one in a folder of slices", pages);
+            return Err(in_slice(error.with_advice("name the file instead of the folder")));
+        }
+        values.extend(slice.values);
+    }
+    Ok(Volume::on_grid(dims, [1.0; 3], values))
+}
+
+fn content(path: &Path, what: ContentError) -> InputError {
+    InputError::Content { path: path.to_owned(), what: Box::new(what.into()) }
+}
+
+fn read_slice(path: &Path, wanted: &ReadRequest<'_>) -> Result<Volume, InputError> {
+    let bytes =
+        read_whole(path, wanted).map_err(|source| InputError::Io { path: path.to_owned(), source })?;
+    let is_png = format(&path.to_string_lossy()) == Some(Format::Png);
+    let decoded = catch_decoder_panic(|| {
+        if is_png { png::read(&bytes, wanted) } else { tiff::read_pages(&bytes, wanted) }
+    });
+    decoded.unwrap_or(Err(ContentError::Decoder)).map_err(|what| content(path, what))
+}
+
+/// The names of the files of a folder that are not hidden, in natural order.
+fn files_of(folder: &Path) -> io::Result<Vec<String>> {
+    let mut names = Vec::new();
+    for entry in input::read_dir(folder)? {
+        let entry = entry?;
+        let Ok(name) = entry.file_name().into_string() else { continue };
+        if !name.starts_with('.') && entry.path().is_file() {
+            names.push(name);
+        }
+    }
+    names.sort_by(|a, b| natural_order(a, b));
+    Ok(names)
+}
+
+/// Compares names so that `slice_9` comes before `slice_10`.
+fn natural_order(a: &str, b: &str) -> Ordering {
+    let (mut left, mut right) = (a, b);
+    loop {
+        let (l, r) = (number(left), number(right));
+        if let (Some((l, after_l)), Some((r, after_r))) = (l, r) {
+            let order = l.len().cmp(&r.len()).then(l.cmp(r));
+            if order != Ordering::Equal {
+                return order;
+            }
+            (left, right) = (after_l, after_r);
+            continue;
+        }
+        let (mut l, mut r) = (left.chars(), right.chars());
+        match (l.next(), r.next()) {
+            (Some(x), Some(y)) if x == y => (left, right) = (l.as_str(), r.as_str()),
+            (None, None) => return a.cmp(b),
+            (x, y) => return x.cmp(&y),
+        }
+    }
+}
+
+/// The digits at the start without leading zeros, and the rest.
+fn number(text: &str) -> Option<(&str, &str)> {
+    let end = text.find(|c: char| !c.is_ascii_digit()).unwrap_or(text.len());
+    let (digits, rest) = text.split_at(end);
+    (end > 0).then(|| (digits.trim_start_matches('0'), rest))
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn slices_are_in_the_order_of_their_numbers() {
+        let mut names = ["s10.tif", "s9.tif", "s009b.tif", "s1.tif", "S2.tif", "s1_12.tif", "s1_3.tif"];
+        names.sort_by(|a, b| natural_order(a, b));
+        assert_eq!(names, ["S2.tif", "s1.tif", "s1_3.tif", "s1_12.tif", "s9.tif", "s009b.tif", "s10.tif"]);
+    }
+}
