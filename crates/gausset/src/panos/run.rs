@@ -28,7 +28,7 @@ use super::model;
 use super::prior_knowledge::PriorKnowledge;
 use super::source::is_image_extension;
 use super::sphere;
-use super::split::{self, LensArrangement, SplitOptions};
+use super::split::{self, LensArrangement, Levelling, SplitOptions};
 use super::track::TrackOptions;
 use crate::aligner::{AlignerOptions, TOOL_TIMEOUT};
 use crate::footage_options::{
@@ -148,7 +148,7 @@ pub fn run(options: &PanoOptions, conditions: RunSettings, host: &mut Host<'_>) 
     }
     let aligned = || align::earlier_poses(&folders.align, &options.tool, &options.known, options.overwrite);
     if aligned()?.is_none() {
-        options.tool.find(host)?;
+        options.tool.find(options.known.needs_colmap(), host)?;
     }
     let views = |layout, size| ViewOptions { layout, size, lenses, ..ViewOptions::default() };
     let mut cut = split_options(options, &folders.align, views(Layout::Ring8, None), conditions);
@@ -363,6 +363,12 @@ fn selection_track(options: &PanoOptions) -> Option<TrackOptions> {
     options.known.track.clone().filter(|_| is_film && by_space)
 }
 
+/// Given poses, and the training on whole panoramas, are those of the panoramas as they are stored.
+fn levelling(options: &PanoOptions) -> Levelling {
+    let is_sphere = options.training.panoramas == Some(Panoramas::Sphere);
+    if is_sphere || options.known.poses.is_some() { Levelling::Off } else { Levelling::Auto }
+}
+
 fn split_options(
     options: &PanoOptions,
     output: &Path,
@@ -374,6 +380,7 @@ fn split_options(
         frames: FrameOptions { track: selection_track(options), ..options.frames.clone() },
         masking: FrameMaskOptions { removal: MaskingOptions::default(), ..options.masking.clone() },
         colours: options.colours.clone(),
+        level: levelling(options),
         tool_timeout: options.tool.timeout.unwrap_or(TOOL_TIMEOUT),
         threads: options.threads,
         simd: conditions.device.level,
