@@ -26,7 +26,7 @@ const MAX_DARK_SECTORS: usize = 3;
 /// Whether a grey image of 2:1 shows two discs in black corners: the unstitched circles of two fisheye lenses. In a
 /// panorama with a black sky and a black patch below, the rims of the discs are dark as well.
 #[must_use]
-pub fn shows_two_circles(grey: &[u8], width: usize) -> bool {
+pub(crate) fn shows_two_circles(grey: &[u8], width: usize) -> bool {
     let height = grey.len() / width.max(1);
     height >= 32 && is_panorama_size([width as u32, height as u32]) && {
         let half = |k: usize| is_disc_in_black(grey, width, k * (width - height));
