@@ -34,9 +34,12 @@ impl<G: OptionGroup> FromArgMatches for FootageArgs<G> {
             if matches.value_source(key) != Some(ValueSource::CommandLine) {
                 continue;
             }
-            let given = matches.get_raw(key).and_then(|mut texts| texts.next_back());
-            // The argument parsers have already accepted the text.
-            let set = given.and_then(|text| self.0.set(key, text)).unwrap_or(Ok(()));
+            // Several values are those of the last time that the option was given.
+            let occurrences = matches.get_raw_occurrences(key);
+            let Some(texts) = occurrences.and_then(|mut all| all.next_back()) else { continue };
+            let given = texts.collect::<Vec<_>>().join(OsStr::new(" "));
+            // The argument parsers have already accepted a single text.
+            let set = self.0.set(key, &given).unwrap_or(Ok(()));
             set.map_err(|what| clap::Error::raw(clap::error::ErrorKind::InvalidValue, what))?;
         }
         Ok(())
@@ -72,6 +75,10 @@ fn argument(option: OptionInfo) -> Arg {
         }
         ValueSyntax::Path => argument.value_parser(value_parser!(PathBuf)),
         ValueSyntax::Words(words) => argument.value_parser(PossibleValuesParser::new(words)),
+        ValueSyntax::Text if option.value_name.contains(' ') => {
+            let names: Vec<&str> = option.value_name.split(' ').collect();
+            return argument.num_args(names.len()).value_names(names);
+        }
         ValueSyntax::Text => argument.value_parser(move |text: &str| check(text).map(|()| text.to_owned())),
     };
     argument.value_name(option.value_name)
@@ -103,6 +110,10 @@ mod tests {
         let expected =
             FrameOptions { every: 3, end: Some(9.5), lens: Some("a.json".into()), ..FrameOptions::default() };
         assert_eq!(frames, expected);
+        let frames: FrameOptions = parse(&["--lens", "a.json", "--pair", "left.jpg", "right"]).unwrap();
+        assert_eq!(frames.pair.map(|pair| pair.0), Some(["left", "right"].map(str::to_owned)));
+        assert!(parse::<FrameOptions>(&["--lens", "a.json", "--pair", "left", "left"]).is_err());
+        assert!(parse::<FrameOptions>(&["--pair", "left", "right"]).is_err());
         let given = ["--crop-bottom", "35", "--still-patch", "--shadow", "--mask-engine", "onnxruntime"];
         let masks: FrameMaskOptions = parse(&given).unwrap();
         assert_eq!(masks.crop_bottom, 35.0);

@@ -15,8 +15,10 @@ pub const TOOL_TIMEOUT: u64 = 120;
 /// The program that aligns panoramas.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
 pub enum Aligner {
-    /// COLMAP, an external program.
+    /// COLMAP where it is found, else the built-in aligner.
     #[default]
+    Auto,
+    /// COLMAP, an external program.
     Colmap,
     /// The built-in aligner, which needs no other program.
     Own,
@@ -24,12 +26,13 @@ pub enum Aligner {
 
 impl Aligner {
     /// All aligners; the first is the default.
-    pub const ALL: [Self; 2] = [Self::Colmap, Self::Own];
+    pub const ALL: [Self; 3] = [Self::Auto, Self::Colmap, Self::Own];
 
-    /// Name as in options: `colmap` or `own`.
+    /// Name as in options: `auto`, `colmap` or `own`.
     #[must_use]
     pub fn name(self) -> &'static str {
         match self {
+            Self::Auto => "auto",
             Self::Colmap => "colmap",
             Self::Own => "own",
         }
@@ -56,22 +59,42 @@ pub struct AlignerOptions {
 }
 
 impl AlignerOptions {
-    /// Finds the aligner.
+    /// Finds the aligner of panoramas. `needs_colmap`: what is known before can only be used by COLMAP.
     ///
     /// # Errors
     /// COLMAP is not installed or too old; the built-in aligner with options of COLMAP; the job was asked to stop.
-    pub fn find(&self, host: &Host<'_>) -> Result<AlignmentTool, Failure> {
-        if self.aligner == Aligner::Own {
-            let others = [
-                ("python", self.python.is_some()),
-                ("colmap", self.colmap.is_some()),
-                ("mapper", self.non_default_mapper().is_some()),
-            ];
-            return match others.into_iter().find(|(_, is_given)| *is_given) {
-                Some((key, _)) => Err(colmap_only(key)),
-                None => Ok(AlignmentTool::BuiltIn),
-            };
+    pub(crate) fn find(&self, needs_colmap: bool, host: &Host<'_>) -> Result<AlignmentTool, Failure> {
+        self.decide(needs_colmap, || self.find_colmap(host))
+    }
+
+    /// As [`Self::find`], with this search for COLMAP.
+    fn decide(
+        &self,
+        needs_colmap: bool,
+        find_colmap: impl FnOnce() -> Result<AlignmentTool, Failure>,
+    ) -> Result<AlignmentTool, Failure> {
+        let options = [
+            ("python", self.python.is_some()),
+            ("colmap", self.colmap.is_some()),
+            ("mapper", self.non_default_mapper().is_some()),
+        ];
+        let of_colmap = options.into_iter().find(|(_, is_given)| *is_given);
+        match (self.aligner, of_colmap) {
+            (Aligner::Own, Some((key, _))) => Err(colmap_only(key)),
+            (Aligner::Own, None) => Ok(AlignmentTool::BuiltIn),
+            (Aligner::Auto, None) if !needs_colmap => match find_colmap() {
+                Err(failure) if failure.code == "colmap" => Ok(AlignmentTool::BuiltIn),
+                found => found,
+            },
+            (Aligner::Auto | Aligner::Colmap, _) => find_colmap(),
         }
+    }
+
+    /// Finds COLMAP.
+    ///
+    /// # Errors
+    /// COLMAP is not installed or too old; the job was asked to stop.
+    pub fn find_colmap(&self, host: &Host<'_>) -> Result<AlignmentTool, Failure> {
         host.unless_stopped(AlignmentTool::find(self.python.as_deref(), self.colmap.as_deref(), host.stop()))
     }
 
@@ -80,9 +103,9 @@ impl AlignerOptions {
         (self.mapper != Mapper::default()).then(|| self.mapper.name())
     }
 
-    /// Name of the aligner for the record; `None` for the default, which older records omit.
+    /// Name of the aligner for the record; `None` for COLMAP, which older records omit, also where it was not found.
     pub(crate) fn non_default_aligner(&self) -> Option<&'static str> {
-        (self.aligner != Aligner::default()).then(|| self.aligner.name())
+        (self.aligner == Aligner::Own).then(|| self.aligner.name())
     }
 
     /// Resolved number of threads.
@@ -107,4 +130,30 @@ impl AlignerOptions {
 /// Error for an option that the built-in aligner does not take.
 pub(crate) fn colmap_only(key: &str) -> Failure {
     Failure::usage(format!("⟨{key}⟩: applies to COLMAP only (expected none with ⟨aligner = own⟩)"))
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn without_colmap_panoramas_take_the_built_in_aligner_unless_colmap_is_asked_for() {
+        let absent = || Err(Failure::new("colmap", "COLMAP: not found"));
+        let colmap = AlignmentTool::Pycolmap { python: "python3".into(), version: "4.2.1".into() };
+        let there = || Ok(colmap.clone());
+        let with = |aligner| AlignerOptions { aligner, ..AlignerOptions::default() };
+        let auto = AlignerOptions::default();
+        assert_eq!(auto.decide(false, absent).ok(), Some(AlignmentTool::BuiltIn));
+        assert_eq!(auto.decide(false, there).ok(), Some(colmap.clone()));
+        // What only COLMAP can use asks for it, and so do its options.
+        assert!(auto.decide(true, absent).is_err_and(|failure| failure.code == "colmap"));
+        let named = AlignerOptions { python: Some("python".into()), ..auto.clone() };
+        assert!(named.decide(false, absent).is_err());
+        assert!(with(Aligner::Colmap).decide(false, absent).is_err());
+        assert_eq!(with(Aligner::Own).decide(false, there).ok(), Some(AlignmentTool::BuiltIn));
+        // A stop is not the lack of COLMAP.
+        assert!(auto.decide(false, || Err(Failure::stopped())).is_err_and(|failure| failure.is_stopped()));
+        // Records of results by COLMAP stay valid.
+        assert_eq!((auto.non_default_aligner(), with(Aligner::Colmap).non_default_aligner()), (None, None));
+    }
 }

@@ -103,6 +103,12 @@ impl Failure {
         Self::new("usage", message)
     }
 
+    /// Adds what else to do.
+    pub(crate) fn with_remedy(mut self, remedy: &str) -> Self {
+        self.message = format!("{}; {remedy}", self.message);
+        self
+    }
+
     /// The job stopped on request.
     #[must_use]
     pub fn stopped() -> Self {

@@ -3,8 +3,8 @@
 use std::path::Path;
 
 use gausset_pano::selection::{
-    DEFAULT_FPS, DEFAULT_STEP, FrameContent, MeasurementKey, SelectBy, Selection, SelectionCriteria,
-    SelectionError, measure_frames,
+    DEFAULT_FPS, DEFAULT_STEP, FRAMES_FILE, FrameContent, MeasurementKey, SelectBy, Selection,
+    SelectionCriteria, SelectionError, measure_frames,
 };
 use gausset_pano::video::{Video, VideoError};
 
@@ -74,6 +74,23 @@ impl From<SelectionError> for Failure {
             SelectionError::Write(error) => error.into(),
             error @ SelectionError::NoFrame(_) => Self::new("video", error),
         }
+    }
+}
+
+/// Adds what to do where the images that could not be aligned are frames of a video: `folder` has their selection.
+pub(crate) fn with_advice(failure: Failure, folder: &Path) -> Failure {
+    if failure.code != "align" || !folder.join(FRAMES_FILE).is_file() {
+        return failure;
+    }
+    failure.with_remedy(&format!(
+        "take more frames of the video: ⟨step⟩ below {DEFAULT_STEP} degrees, or ⟨select = time⟩"
+    ))
+}
+
+/// Warns of colours that cannot be converted.
+pub(crate) fn warn_of_colours(video: &Video, host: &mut Host<'_>) {
+    if let Some(warning) = video.colour_warning() {
+        host.warn("the video", format!("{}: video: {warning}", video.path.display()));
     }
 }
 

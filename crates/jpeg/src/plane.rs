@@ -125,6 +125,18 @@ impl Plane {
         }
     }
 
+    /// Becomes the planes of equal shape side by side.
+    fn join<'a>(&mut self, parts: impl Iterator<Item = &'a Self> + Clone) {
+        let Some(first) = parts.clone().next() else { return };
+        let (width, height) = (first.width, first.height);
+        self.reshape(width * parts.clone().count(), height, [0, height as i32]);
+        for (k, part) in parts.enumerate() {
+            for y in 0..height {
+                self.row_mut(y as i32)[k * width..(k + 1) * width].copy_from_slice(part.row(y as i32));
+            }
+        }
+    }
+
     /// Writes a plane of half the width and height, combining 2x2 samples.
     pub fn halve_into(&self, out: &mut Self, halving: Halving) {
         let picture = self.image_rows();
@@ -183,6 +195,15 @@ impl Frame {
 
     /// Becomes the vertical concatenation of frames of equal shape; `None` if their shapes differ or there is none.
     pub fn stack(&mut self, parts: &[Self]) -> Option<()> {
+        self.combine(parts, |plane, parts| plane.stack(parts.iter().copied()))
+    }
+
+    /// Becomes frames of equal shape side by side; `None` if their shapes differ or there is none.
+    pub fn join(&mut self, parts: &[Self]) -> Option<()> {
+        self.combine(parts, |plane, parts| plane.join(parts.iter().copied()))
+    }
+
+    fn combine(&mut self, parts: &[Self], combine: impl Fn(&mut Plane, &[&Plane])) -> Option<()> {
         let first = parts.first()?;
         if parts.iter().any(|p| p.shape() != first.shape()) {
             return None;
@@ -190,12 +211,14 @@ impl Frame {
         self.colour = first.colour;
         self.planes.resize_with(first.planes.len(), Plane::default);
         for (index, plane) in self.planes.iter_mut().enumerate() {
-            plane.stack(parts.iter().map(|part| &part.planes[index]));
+            let parts: Vec<&Plane> = parts.iter().map(|part| &part.planes[index]).collect();
+            combine(plane, &parts);
         }
         self.alpha = first.alpha.is_some().then(|| {
             let mut plane = self.alpha.take().unwrap_or_default();
             // All shapes are equal, so every part has alpha.
-            plane.stack(parts.iter().filter_map(|part| part.alpha.as_ref()));
+            let parts: Vec<&Plane> = parts.iter().filter_map(|part| part.alpha.as_ref()).collect();
+            combine(&mut plane, &parts);
             plane
         });
         Some(())

@@ -116,6 +116,65 @@ fn at_most_so_many_frames_are_spread_over_the_film() {
     assert_eq!(std::fs::read_dir(out.path()).unwrap().count(), 4);
 }
 
+/// A film of one colour in every quarter, as SDR and, with the same look, as HDR with this transfer curve.
+fn coloured_film(folder: &Path, transfer: Option<&str>) -> Option<PathBuf> {
+    let quarters = "color=c=0xB08060:s=64x32:r=5:d=1[a];color=c=0x4070C0:s=64x32:r=5:d=1[b];[a][b]vstack";
+    let to_hdr = |transfer: &str| {
+        format!(
+            ",format=gbrp,setparams=range=pc:color_primaries=bt709:color_trc=bt709,zscale=t=linear:npl=203,format=gbrpf32le,zscale=p=bt2020,zscale=t={transfer}:m=bt2020nc:r=limited:npl=203,format=yuv420p10le"
+        )
+    };
+    let path = folder.join(format!("{}.mkv", transfer.unwrap_or("sdr")));
+    let filters = transfer.map_or_else(|| ",format=yuv420p".to_owned(), to_hdr);
+    let mut ffmpeg = Command::new("ffmpeg");
+    ffmpeg
+        .args(["-v", "error", "-filter_complex"])
+        .arg(format!("{quarters}{filters}"))
+        .args(["-c:v", "ffv1"]);
+    if let Some(transfer) = transfer {
+        ffmpeg.args(["-color_trc", transfer, "-color_primaries", "bt2020", "-colorspace", "bt2020nc"]);
+    }
+    let is_made = ffmpeg.arg(&path).stdin(Stdio::null()).stderr(Stdio::null()).status().unwrap().success();
+    is_made.then_some(path)
+}
+
+#[test]
+fn hdr_films_look_as_the_same_film_in_sdr_in_full_and_in_small_frames() {
+    const TEST: &str = "hdr_films_look_as_the_same_film_in_sdr_in_full_and_in_small_frames";
+    if !has_ffmpeg(TEST) {
+        return;
+    }
+    let folder = tempfile::tempdir().unwrap();
+    let never = AtomicBool::new(false);
+    let level = dispatch_level(SimdLevel::Auto).unwrap();
+    let look = |path: &Path| {
+        let video = open(path, FrameSelection::default()).unwrap();
+        assert_eq!(video.colour_warning(), None);
+        let mut frame = Frame::default();
+        let mut reader = video.start(&never).unwrap();
+        assert!(reader.read_frame(&video, 0, &[[-1, i32::MAX / 2]; 3], level, &mut frame).unwrap());
+        let at = |y: i32| [0, 1, 2].map(|k| frame.planes[k].row(if k == 0 { y } else { y / 2 })[10]);
+        let mut small = Vec::new();
+        assert!(
+            video.start_reduced([32, 32], false, &never).unwrap().read_image(&video, &mut small).unwrap()
+        );
+        let rgb = |y: usize| std::array::from_fn(|k| small[3 * (32 * y + 10) + k]);
+        [at(8), at(50), rgb(6), rgb(25)]
+    };
+    let expected = look(&coloured_film(folder.path(), None).unwrap());
+    assert!(expected[2].iter().zip([0xB0u8, 0x80, 0x60]).all(|(a, b)| a.abs_diff(b) <= 3), "{expected:?}");
+    for transfer in ["arib-std-b67", "smpte2084"] {
+        let Some(film) = coloured_film(folder.path(), Some(transfer)) else {
+            skip_for_tool(TEST, "ffmpeg has no zscale");
+            return;
+        };
+        let found = look(&film);
+        let apart = found.iter().flatten().zip(expected.iter().flatten()).map(|(a, b)| a.abs_diff(*b));
+        // Roundings of 8 and 10 bits, and the start of the curve for highlights.
+        assert!(apart.max().unwrap() <= 5, "{transfer}: {found:?} {expected:?}");
+    }
+}
+
 #[test]
 fn a_rate_that_does_not_divide_that_of_the_film_is_kept_on_average() {
     if !has_ffmpeg("a_rate_that_does_not_divide_that_of_the_film_is_kept_on_average") {

@@ -489,6 +489,6 @@ fn circles_come_in_one_stream_two_streams_or_two_files() {
     );
     assert_eq!(
         told(panorama),
-        "two.insv: video: shows two fisheye circles (expected a panorama or ordinary footage); use ⟨lens⟩ with a file from `gausset pano calibrate`"
+        "two.insv: video: shows two fisheye circles (expected a panorama or ordinary footage); use ⟨lens⟩ with a file from `gausset pano calibrate`, or stitch it first"
     );
 }

@@ -15,4 +15,4 @@ pub use table::{
     ProjectionOptions, SelectionOptions, TrainViewOptions, ViewOptions, all_options,
 };
 pub use value::{OptionValue, ValueSyntax};
-pub use words::StereoLayout;
+pub use words::{LensWords, StereoLayout};

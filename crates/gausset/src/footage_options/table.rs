@@ -16,7 +16,7 @@ use serde_json::Value;
 use super::row::{
     GroupField, NestedGroup, OptionGroup, OptionInfo, OptionRow, field, flag, option, option_groups, unlisted,
 };
-use super::words::StereoLayout;
+use super::words::{LensWords, StereoLayout};
 use crate::mask_engine::EngineKind;
 use crate::panos::{LensArrangement, SourceProjection, TrackOptions};
 
@@ -45,6 +45,9 @@ option_groups! {
         stereo: Option<StereoLayout> = option("stereo", "HOW", None).rare();
         /// Lens file for dual-fisheye frames (docs/reference/pano.md).
         lens: Option<PathBuf> = option("lens", "FILE", None).rare();
+        /// With --lens: words in which the file names of both lenses differ [default: GPFR GPBK, GF GB, _front _back, _0
+        /// _1].
+        pair: Option<LensWords> = option("pair", "A B", None).needs("lens").rare();
         /// Maximum number of frames, spaced by parallax for a video and evenly for a folder.
         max_frames: Option<u32> = option("max-frames", "N", None).within(1, u32::MAX);
         /// Projection of the frames.
@@ -181,7 +184,7 @@ mod tests {
             record::<FrameOptions>(&[]),
             json!({
                 "every": 1, "select": null, "step": null, "fps": null, "start": 0.0, "end": null,
-                "sharpest-of": 1, "stereo": null, "lens": null, "max-frames": null,
+                "sharpest-of": 1, "stereo": null, "lens": null, "pair": null, "max-frames": null,
                 "from": null, "from-faces": null, "from-turns": null,
             })
         );
@@ -203,7 +206,7 @@ mod tests {
             record::<FrameOptions>(&given),
             json!({
                 "every": 2, "select": "space", "step": 6.0, "fps": 2.5, "start": 1.0, "end": 9.0,
-                "sharpest-of": 3, "stereo": "tb", "lens": null, "max-frames": 7,
+                "sharpest-of": 3, "stereo": "tb", "lens": null, "pair": null, "max-frames": 7,
                 "from": "strip", "from-faces": "left front right back up down", "from-turns": "[0, 1, 2, 3, 0, 0]",
             })
         );

@@ -10,7 +10,7 @@ use gausset_pano::look::ColourSettings;
 use gausset_pano::selection::SelectBy;
 use serde_json::{Value, json};
 
-use super::words::StereoLayout;
+use super::words::{LensWords, StereoLayout};
 use crate::mask_engine::EngineKind;
 use crate::panos::{LensArrangement, SourceProjection};
 use crate::records::canonical_path;
@@ -173,6 +173,20 @@ impl OptionValue for String {
 
     fn to_text(&self) -> Option<String> {
         Some(self.clone())
+    }
+}
+
+impl OptionValue for LensWords {
+    fn syntax() -> ValueSyntax {
+        ValueSyntax::Text
+    }
+
+    fn from_text(text: &OsStr) -> Result<Self, String> {
+        Self::parse(utf8(text)?)
+    }
+
+    fn to_text(&self) -> Option<String> {
+        Some(self.0.join(" "))
     }
 }
 

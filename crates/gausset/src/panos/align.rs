@@ -24,7 +24,8 @@ use super::alignment::{PanoAlignment, unregistered};
 use super::compare;
 use super::prior_knowledge::{self, PriorKnowledge};
 use super::track;
-use crate::aligner::AlignerOptions;
+use crate::aligner::{Aligner, AlignerOptions};
+use crate::frame_selection::with_advice;
 use crate::{Event, Failure, Host, Stage, records};
 
 /// File name of the poses.
@@ -152,6 +153,12 @@ fn align_views(
             folder.display()
         )));
     }
+    if known.poses.is_some() && description.levelled {
+        return Err(Failure::usage(format!(
+            "{}: views: are those of levelled panoramas, so that ⟨poses⟩ of the panoramas do not fit them; split again with ⟨level = off⟩",
+            folder.display()
+        )));
+    }
     let choice = known;
     let mut known = choice
         .poses
@@ -169,7 +176,10 @@ fn align_views(
         (None, Some(path)) => Some(ImportedMatches::database(path)?),
         (None, None) => None,
     };
-    let tool = options.find(host)?;
+    let tool = options.find(choice.needs_colmap(), host)?;
+    if tool == AlignmentTool::BuiltIn && options.aligner == Aligner::Auto {
+        host.warn("colmap", "COLMAP: not found; the built-in aligner is used, as with ⟨aligner = own⟩ (for COLMAP: pip install pycolmap)");
+    }
     let _lock = FolderLock::acquire(folder).map_err(|e| Failure::new("in-use", e))?;
     let (model_folder, poses_file) = (records::model_folder(folder), poses_path(folder));
     records::check_model_folder(folder, overwrite)?;
@@ -217,7 +227,7 @@ fn align_views(
         seed: options.seed,
         silence_limit: options.colmap_timeout(),
     };
-    let aligned = run_aligner(&job, &tool, host)?;
+    let aligned = run_aligner(&job, &tool, host).map_err(|failure| with_advice(failure, folder))?;
     let input = fingerprint(folder, options, choice);
     let is_known = known.is_some();
     let by = match tool {

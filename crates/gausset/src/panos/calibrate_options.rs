@@ -4,6 +4,8 @@ use std::path::PathBuf;
 
 use gausset_compute::SimdLevel;
 
+use crate::footage_options::LensWords;
+
 /// Radius of the image circles, given by the user.
 #[derive(Clone, Copy, Debug, PartialEq)]
 pub enum CircleRadius {
@@ -22,6 +24,8 @@ pub struct CalibrateOptions {
     pub output: PathBuf,
     /// Lens file with the initial calibration.
     pub lens: Option<PathBuf>,
+    /// Words in which the file names of both lenses differ; `None` = the usual ones.
+    pub pair: Option<LensWords>,
     /// Radius of the image circles; `None` = detected in the images.
     pub circle_radius: Option<CircleRadius>,
     /// Poses of the frames, in any format that a comparison reads.

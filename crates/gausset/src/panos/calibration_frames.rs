@@ -7,9 +7,10 @@ use std::path::{Path, PathBuf};
 use std::time::Duration;
 
 use gausset_compute::dispatch_level;
+use gausset_compute::fearless_simd::Level;
 use gausset_core::Pose;
 use gausset_jpeg::Decoder;
-use gausset_pano::calibrate::{MIN_POSES, check_poses};
+use gausset_pano::calibrate::{MIN_POSES, check_poses, circle_cells};
 use gausset_pano::export::FramePose;
 use gausset_pano::frames::{SourceFrame, list_frames, source_frame_from_files};
 use gausset_pano::load::{self, ImageLimits};
@@ -20,8 +21,9 @@ use gausset_pano::video::{FrameSelection, Video, VideoError};
 
 use super::calibrate_options::CalibrateOptions;
 use super::prior_knowledge;
-use super::source::is_image_extension;
+use super::source::{frame_of_lens_file, is_image_extension, pair_lens_files, size_of_first};
 use crate::aligner::TOOL_TIMEOUT;
+use crate::footage_options::LensWords;
 use crate::{Failure, Host};
 
 /// Number of frames in a run of neighbours.
@@ -60,6 +62,7 @@ impl CalibrationFrames {
             };
         }
         let all = if one { vec![image_frame(input)] } else { list_frames(input)? };
+        let all = joined(input, all, options.pair.as_ref())?;
         let Some(path) = &options.poses else {
             let count = all.len().min(most);
             let spread = (0..count).map(|k| all[k * all.len() / count].clone()).collect();
@@ -140,10 +143,12 @@ impl CalibrationFrames {
         match self {
             Self::Video(video) => Ok(video.size),
             Self::Pictures(frames) => {
-                let file = frames.iter().flat_map(|frame| &frame.files).next();
-                let file = file.ok_or_else(|| Failure::new("frames", "frames: none found"))?;
+                let none = || Failure::new("frames", "frames: none found");
+                let files = &frames.first().ok_or_else(none)?.files;
+                let file = files.first().ok_or_else(none)?;
                 let opened = load::load(file, &ImageLimits::default(), Vec::new());
-                Ok(opened.map_err(|e| Failure::new("frames", e))?.upright_size())
+                let [width, height] = opened.map_err(|e| Failure::new("frames", e))?.upright_size();
+                Ok([width * files.len() as u32, height])
             }
         }
     }
@@ -160,29 +165,19 @@ impl CalibrationFrames {
         let mut frame = Frame::default();
         match self {
             Self::Pictures(frames) => {
-                let size = self.size()?;
+                let [width, height] = self.size()?;
                 let mut decoder = Decoder::default();
-                let files: Vec<&Path> = frames.iter().flat_map(|f| &f.files).map(PathBuf::as_path).collect();
-                for file in &files {
-                    if host.is_stopping() {
-                        return Err(Failure::stopped());
+                for source in frames {
+                    let size = [width / source.files.len() as u32, height];
+                    let mut parts = Vec::new();
+                    for file in &source.files {
+                        if host.is_stopping() {
+                            return Err(Failure::stopped());
+                        }
+                        parts.push(decode(file, size, &frames[0], level, &mut decoder)?);
                     }
-                    let bad = |e| Failure::new("frames", e);
-                    let mut opened = load::load(file, &ImageLimits::default(), Vec::new()).map_err(bad)?;
-                    let [w, h] = opened.upright_size();
-                    if [w, h] != size {
-                        let first = files[0].display();
-                        return Err(Failure::new(
-                            "lens",
-                            format!(
-                                "{}: picture: {w}x{h} px (expected {}x{}, as {first} has)",
-                                file.display(),
-                                size[0],
-                                size[1]
-                            ),
-                        ));
-                    }
-                    opened.decode(level, &mut decoder, &[[0, i32::MAX / 2]; 3], &mut frame).map_err(bad)?;
+                    let joined = frame.join(&parts);
+                    joined.ok_or_else(|| differ(source))?;
                     take(&frame, host);
                 }
             }
@@ -201,6 +196,54 @@ impl CalibrationFrames {
         }
         Ok(())
     }
+}
+
+/// Joins the files of two lenses: images that are not already two circles, named as pairs.
+fn joined(
+    input: &Path,
+    all: Vec<SourceFrame>,
+    words: Option<&LensWords>,
+) -> Result<Vec<SourceFrame>, Failure> {
+    let is_whole = size_of_first(&all).is_none_or(|size| circle_cells(size).is_some());
+    if is_whole {
+        return Ok(all);
+    }
+    if input.is_file() {
+        return Ok(frame_of_lens_file(input, words).map_or(all, |pair| vec![pair]));
+    }
+    pair_lens_files(input, &all, words)
+}
+
+/// Decodes an image of this size; `first` is the frame that has it.
+fn decode(
+    file: &Path,
+    size: [u32; 2],
+    first: &SourceFrame,
+    level: Level,
+    decoder: &mut Decoder,
+) -> Result<Frame, Failure> {
+    let bad = |e| Failure::new("frames", e);
+    let mut opened = load::load(file, &ImageLimits::default(), Vec::new()).map_err(bad)?;
+    let [w, h] = opened.upright_size();
+    if [w, h] != size {
+        let (file, [ew, eh]) = (file.display(), size);
+        let first = first.files.first().map(|file| file.display().to_string()).unwrap_or_default();
+        return Err(Failure::new(
+            "lens",
+            format!("{file}: picture: {w}x{h} px (expected {ew}x{eh}, as {first} has)"),
+        ));
+    }
+    let mut frame = Frame::default();
+    opened.decode(level, decoder, &[[0, i32::MAX / 2]; 3], &mut frame).map_err(bad)?;
+    Ok(frame)
+}
+
+/// Error for two lenses whose images have different channels.
+fn differ(frame: &SourceFrame) -> Failure {
+    Failure::new(
+        "frames",
+        format!("{}: frame: its images differ in channels (expected two of one kind)", frame.stem),
+    )
 }
 
 fn open(input: &Path, choice: FrameSelection, host: &Host<'_>) -> Result<Video, VideoError> {

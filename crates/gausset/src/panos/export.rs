@@ -168,6 +168,13 @@ pub fn export(options: &ExportOptions) -> Result<ExportResult, Failure> {
         );
         return Err(Failure::usage(line));
     }
+    if source.levelled && options.form == ExportFormat::MetashapeSpherical {
+        let line = format!(
+            "metashape-spherical: needs the panoramas as they are stored (found levelled ones in {}); split with ⟨level = off⟩, or use metashape for the views",
+            options.folder.display()
+        );
+        return Err(Failure::usage(line));
+    }
     let registered = export::panorama_poses(&target, &poses).len();
     if registered == 0 {
         let line = format!(

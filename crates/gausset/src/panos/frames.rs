@@ -19,7 +19,7 @@ use super::source::measured_projection;
 use super::track::TrackOptions;
 use crate::aligner::TOOL_TIMEOUT;
 use crate::footage_options::{ProjectionOptions, SelectionOptions};
-use crate::frame_selection::{Rates, select};
+use crate::frame_selection::{Rates, select, warn_of_colours};
 use crate::{Failure, Host};
 
 /// What the frames of a video show.
@@ -194,6 +194,7 @@ pub fn frames(options: &FramesOptions, is_dry: bool, host: &mut Host<'_>) -> Res
     if !is_dry {
         options.check_files()?;
     }
+    warn_of_colours(&video, host);
     let selection = select(&video, &shows, &wanted, track, &options.output, host)?;
     if is_dry {
         return Ok(selection);

@@ -37,6 +37,6 @@ pub use prior_knowledge::PriorKnowledge;
 pub use run::{PanoOptions, PanoRun};
 pub use shape::SourceProjection;
 pub use source::is_image_extension;
-pub use split::{LensArrangement, SplitOptions};
+pub use split::{LensArrangement, Levelling, SplitOptions};
 pub use static_foreground::{StaticMasks, StillChoice};
 pub use track::{TrackOffset, TrackOptions};

@@ -51,18 +51,27 @@ impl PriorKnowledge {
         ]
     }
 
-    /// Refuses `refine` without poses or a track, and options that the built-in aligner does not support: from a track
-    /// it takes scale and georeference, but not priors for the poses.
-    pub(super) fn check(&self, aligner: Aligner) -> Result<(), Failure> {
-        let of_colmap = [
+    /// The first option that only COLMAP can use.
+    fn option_of_colmap(&self) -> Option<&'static str> {
+        let options = [
             ("poses", self.poses.is_some()),
             ("matches", self.matches.is_some()),
             ("database", self.database.is_some()),
             ("refine", self.refine),
         ];
-        match of_colmap.into_iter().find(|(_, is_given)| *is_given) {
-            Some((key, _)) if aligner == Aligner::Own => return Err(colmap_only(key)),
-            _ => {}
+        options.into_iter().find_map(|(key, is_given)| is_given.then_some(key))
+    }
+
+    /// Whether only COLMAP can use it.
+    pub(super) fn needs_colmap(&self) -> bool {
+        self.option_of_colmap().is_some()
+    }
+
+    /// Refuses `refine` without poses or a track, and options that the built-in aligner does not support: from a track
+    /// it takes scale and georeference, but not priors for the poses.
+    pub(super) fn check(&self, aligner: Aligner) -> Result<(), Failure> {
+        if let (Some(key), Aligner::Own) = (self.option_of_colmap(), aligner) {
+            return Err(colmap_only(key));
         }
         if self.refine && self.poses.is_none() && self.track.is_none() {
             return Err(Failure::new(

@@ -28,7 +28,7 @@ use super::model;
 use super::prior_knowledge::PriorKnowledge;
 use super::source::{Footage, is_image_extension};
 use super::sphere;
-use super::split::{self, LensArrangement, SplitOptions};
+use super::split::{self, LensArrangement, Levelling, SplitOptions};
 use super::track::TrackOptions;
 use crate::aligner::{AlignerOptions, TOOL_TIMEOUT};
 use crate::footage_options::{
@@ -190,7 +190,7 @@ fn check_options(options: &PanoOptions, folders: &StageFolders, host: &mut Host<
         ));
     }
     if earlier_poses(options, folders)?.is_none() {
-        options.tool.find(host)?;
+        options.tool.find(options.known.needs_colmap(), host)?;
     }
     Ok(())
 }
@@ -410,6 +410,11 @@ fn selection_track(options: &PanoOptions) -> Option<TrackOptions> {
     options.known.track.clone().filter(|_| is_film && by_space)
 }
 
+/// Given poses, and the training on whole panoramas, are those of the panoramas as they are stored.
+fn levelling(options: &PanoOptions) -> Levelling {
+    if trains_on_spheres(options) || options.known.poses.is_some() { Levelling::Off } else { Levelling::Auto }
+}
+
 fn split_options(
     options: &PanoOptions,
     output: &Path,
@@ -421,6 +426,7 @@ fn split_options(
         frames: FrameOptions { track: selection_track(options), ..options.frames.clone() },
         masking: FrameMaskOptions { removal: MaskingOptions::default(), ..options.masking.clone() },
         colours: options.colours.clone(),
+        level: levelling(options),
         tool_timeout: options.tool.timeout.unwrap_or(TOOL_TIMEOUT),
         threads: options.threads,
         simd: conditions.device.level,

@@ -9,7 +9,7 @@ use gausset_pano::cube::{Cube, CubeLayout, Faces, MAX_FACE_SIDE, StripOrder};
 use gausset_pano::frames::SourceFrame;
 use gausset_pano::load::{self, ImageLimits, LoadedImage};
 use gausset_pano::plane::Frame;
-use gausset_pano::projection::Projection;
+use gausset_pano::projection::{Projection, is_panorama_size};
 use gausset_pano::recognise;
 use gausset_pano::sphere_video::SphereVideo;
 use gausset_pano::video::VideoProblem;
@@ -241,7 +241,7 @@ impl ProjectionOptions {
         let unclear = |what: &str| {
             Ok(Recognised::Unclear(Failure::new("video", format!("{path}: video: {w}x{h} px {what}"))))
         };
-        let net = match self.classify(size, w == 2 * h) {
+        let net = match self.classify(size, is_panorama_size(size)) {
             SizeClass::Net(net) => net,
             SizeClass::PerhapsCross(net) => {
                 let level =
@@ -254,6 +254,12 @@ impl ProjectionOptions {
             SizeClass::Unclear(what) => return unclear(&what),
             SizeClass::Panorama => {
                 self.refuse_face_order()?;
+                if self.from.is_none() && host.unless_stopped(film.shows_two_circles(host.stop()))? {
+                    return Err(Failure::new(
+                        "video",
+                        format!("{path}: video: {}", VideoProblem::TwoCircles),
+                    ));
+                }
                 return Ok(Recognised::Film(Box::new(film)));
             }
             SizeClass::Square | SizeClass::Other => {

@@ -5,6 +5,7 @@ use std::path::{Path, PathBuf};
 use std::sync::{Arc, OnceLock};
 use std::time::Duration;
 
+use gausset_compute::{SimdLevel, dispatch_level};
 use gausset_io::input_files::InputFiles;
 use gausset_pano::eac::Eac;
 use gausset_pano::fisheye::DualFisheye;
@@ -17,7 +18,7 @@ use gausset_pano::sphere_video::SphereVideo;
 use gausset_pano::video::FrameSelection;
 
 use super::track::TrackOptions;
-use crate::footage_options::{FrameOptions, ProjectionOptions, SelectionOptions};
+use crate::footage_options::{FrameOptions, LensWords, ProjectionOptions, SelectionOptions};
 use crate::frame_selection::{self, Rates};
 use crate::{Failure, Host};
 
@@ -137,6 +138,9 @@ impl Footage {
     /// # Errors
     /// ffmpeg fails; the job was asked to stop.
     pub fn select_frames(mut self, folder: &Path, host: &mut Host<'_>) -> Result<Self, Failure> {
+        if let Some(film) = &self.film {
+            frame_selection::warn_of_colours(&film.video, host);
+        }
         let (Some(film), Some(wanted)) = (&self.film, &self.wanted) else { return Ok(self) };
         let known = folder.join(FRAMES_FILE);
         let track = self.track.as_ref();
@@ -166,6 +170,7 @@ impl Footage {
         let stem = input.file_stem().map(|s| s.to_string_lossy().into_owned()).unwrap_or_default();
         let frames = vec![source_frame_from_files(&stem, vec![input.to_owned()])];
         if let Some(lenses) = lenses_of(choice)? {
+            let frames = lens_frame_of(input, frames, &lenses, choice);
             return Ok(Self::with_projection(frames, Projection::Fisheye(lenses), limits));
         }
         if choice.stereo.is_none()
@@ -173,6 +178,7 @@ impl Footage {
         {
             return Ok(Self::with_projection(frames, cube, limits));
         }
+        refuse_two_circles(&frames, choice, &limits)?;
         let around = width_of_first(&frames, &limits, choice.stereo.is_some())?;
         Ok(Self { is_stereo: choice.stereo.is_some(), ..Self::from_files(frames, around, limits) })
     }
@@ -196,6 +202,11 @@ impl Footage {
         };
         let wanted = choice.select.resolve(rates)?;
         TrackOptions::check(choice.track.as_ref(), wanted.as_ref())?;
+        if choice.pair.is_some() {
+            return Err(Failure::usage(
+                "⟨pair⟩: applies to images only (found a video; its second file is found by its name, GPFR and GPBK, _front and _back, _00_ and _10_)",
+            ));
+        }
         // A frame selection chooses among all frames of the video.
         let chosen =
             FrameSelection { fps: if wanted.is_none() { fps } else { None }, start, end, sharpest_of };
@@ -235,7 +246,8 @@ impl Footage {
         let is_stereo = choice.stereo.is_some();
         let listed = list_frames(input)?;
         if let Some(lenses) = lenses_of(choice)? {
-            return Ok(Self::with_projection(thin_out(listed, choice), Projection::Fisheye(lenses), limits));
+            let frames = thin_out(lens_frames(input, listed, &lenses, choice)?, choice);
+            return Ok(Self::with_projection(frames, Projection::Fisheye(lenses), limits));
         }
         if let Some(pairs) = recognise::pair_streams(&listed) {
             let frames = thin_out(pairs, choice);
@@ -244,6 +256,7 @@ impl Footage {
             let projection = Some(Projection::Eac(eac));
             return Ok(Self { projection, is_stereo, ..Self::from_files(frames, around, limits) });
         }
+        refuse_lens_files(input, choice, &listed)?;
         if !is_stereo && let Some((sets, cube)) = choice.shape.resolve_face_sets(input, &listed, &limits)? {
             return Ok(Self::with_projection(thin_out(sets, choice), cube, limits));
         }
@@ -252,6 +265,7 @@ impl Footage {
         if !is_stereo && let Some(cube) = choice.shape.resolve_images(input, &frames, &limits)? {
             return Ok(Self::with_projection(frames, cube, limits));
         }
+        refuse_two_circles(&frames, choice, &limits)?;
         let around = width_of_first(&frames, &limits, is_stereo)?;
         Ok(Self { is_stereo, ..Self::from_files(frames, around, limits) })
     }
@@ -282,6 +296,119 @@ pub(crate) fn refuse_lone_stream(folder: &Path, frames: &[SourceFrame]) -> Resul
             ),
         )),
         None => Ok(()),
+    }
+}
+
+/// Width and height of the first image, upright.
+pub(super) fn size_of_first(frames: &[SourceFrame]) -> Option<[u32; 2]> {
+    let header = gausset_io::image::read_header(frames.first()?.files.first()?).ok()?;
+    let size = [header.width, header.height];
+    Some(if header.orientation >= 5 { [size[1], size[0]] } else { size })
+}
+
+/// Pairs the files of two lenses, where a file is half of a frame.
+///
+/// # Errors
+/// The file of one lens is missing.
+fn lens_frames(
+    folder: &Path,
+    listed: Vec<SourceFrame>,
+    lenses: &DualFisheye,
+    choice: &FrameOptions,
+) -> Result<Vec<SourceFrame>, Failure> {
+    let half = Projection::Fisheye(lenses.clone()).part_size(2);
+    if size_of_first(&listed) != Some(half) {
+        return Ok(listed);
+    }
+    pair_lens_files(folder, &listed, choice.pair.as_ref())
+}
+
+/// Pairs files of two lenses by their names, or returns them as they are if the names do not tell.
+///
+/// # Errors
+/// The file of one lens is missing; files that do not have the given words.
+pub(super) fn pair_lens_files(
+    folder: &Path,
+    listed: &[SourceFrame],
+    words: Option<&LensWords>,
+) -> Result<Vec<SourceFrame>, Failure> {
+    let failed = |what: String| Failure::new("frames", format!("{}: frames: {what}", folder.display()));
+    match (recognise::pair_lens_files(listed, words.map(|words| &words.0)), words) {
+        (Some(Ok(pairs)), _) => Ok(pairs),
+        (Some(Err(missing)), _) => Err(failed(format!(
+            "{missing} is missing (expected the files of both lenses of each frame); copy both"
+        ))),
+        (None, Some(LensWords([a, b]))) => Err(failed(format!(
+            "not all names contain {a} or {b} (expected pairs of files that differ in these words); give other words with ⟨pair⟩"
+        ))),
+        (None, None) => Ok(listed.to_vec()),
+    }
+}
+
+/// The frame of two files to which the file of one lens belongs, if it is half of a frame.
+pub(super) fn frame_of_lens_file(input: &Path, words: Option<&LensWords>) -> Option<SourceFrame> {
+    let folder = input.parent().filter(|folder| !folder.as_os_str().is_empty()).unwrap_or(Path::new("."));
+    let words = words.map(|words| &words.0);
+    let known = |frame: &SourceFrame| frame.files.iter().any(|file| file.file_name() == input.file_name());
+    let listed = list_frames(folder).ok()?;
+    let own = listed.iter().find(|frame| known(frame))?;
+    listed
+        .iter()
+        .filter_map(|other| recognise::pair_lens_files(&[own.clone(), other.clone()], words)?.ok()?.pop())
+        .find(|pair| pair.files.len() == 2)
+}
+
+/// The frame of a file, or of it and that of the other lens.
+fn lens_frame_of(
+    input: &Path,
+    frames: Vec<SourceFrame>,
+    lenses: &DualFisheye,
+    choice: &FrameOptions,
+) -> Vec<SourceFrame> {
+    let half = Projection::Fisheye(lenses.clone()).part_size(2);
+    if size_of_first(&frames) != Some(half) {
+        return frames;
+    }
+    frame_of_lens_file(input, choice.pair.as_ref()).map_or(frames, |pair| vec![pair])
+}
+
+/// Refuses pairs of lens files without a lens file.
+fn refuse_lens_files(folder: &Path, choice: &FrameOptions, listed: &[SourceFrame]) -> Result<(), Failure> {
+    let is_other = choice.stereo.is_some() || choice.shape.from.is_some();
+    let is_square = size_of_first(listed).is_some_and(|[w, h]| w.abs_diff(h) * 8 <= w);
+    if is_other || !is_square || !matches!(recognise::pair_lens_files(listed, None), Some(Ok(_))) {
+        return Ok(());
+    }
+    Err(Failure::new(
+        "frames",
+        format!(
+            "{}: frames: are pairs of files, one per fisheye lens (expected panoramas); use ⟨lens⟩ with a file from `gausset pano calibrate`, or stitch them first",
+            folder.display()
+        ),
+    ))
+}
+
+/// Refuses unstitched images of two fisheye lenses, also one among panoramas. Unreadable files are reported when they
+/// are split.
+fn refuse_two_circles(
+    frames: &[SourceFrame],
+    choice: &FrameOptions,
+    limits: &ImageLimits,
+) -> Result<(), Failure> {
+    if choice.stereo.is_some() || choice.shape.from.is_some() {
+        return Ok(());
+    }
+    let level = dispatch_level(SimdLevel::Auto).ok_or_else(|| Failure::new("device", "no SIMD level"))?;
+    let mut files = frames.iter().flat_map(|frame| &frame.files);
+    match files.find(|file| recognise::is_two_circles_file(file, limits, level).unwrap_or(false)) {
+        None => Ok(()),
+        Some(file) => Err(Failure::new(
+            "frames",
+            format!(
+                "{}: picture: shows two fisheye circles (expected a panorama); use ⟨lens⟩ with a file from `gausset pano calibrate`, or stitch it first; if it is a panorama: ⟨from = equirect⟩",
+                file.display()
+            ),
+        )),
     }
 }
 

@@ -14,7 +14,7 @@ use gausset_pano::frames::SourceFrame;
 use gausset_pano::geometry::View;
 use gausset_pano::layout::{Layout, ViewError, check_view, native_view_side, read_views};
 use gausset_pano::lens_views::LensViews;
-use gausset_pano::load::ImageLimits;
+use gausset_pano::load::{self, ImageLimits};
 use gausset_pano::projection::Projection;
 use gausset_pano::selection::FRAMES_FILE;
 use gausset_pano::split::{
@@ -126,6 +126,33 @@ impl ViewOptions {
     }
 }
 
+/// Levelling of panoramas by the pitch and roll in their GPano metadata.
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
+pub enum Levelling {
+    /// Where a panorama has them.
+    #[default]
+    Auto,
+    /// By GPano.
+    Gpano,
+    /// Never.
+    Off,
+}
+
+impl Levelling {
+    /// All of them; the first is the default.
+    pub const ALL: [Self; 3] = [Self::Auto, Self::Gpano, Self::Off];
+
+    /// Name in options.
+    #[must_use]
+    pub const fn name(self) -> &'static str {
+        match self {
+            Self::Auto => "auto",
+            Self::Gpano => "gpano",
+            Self::Off => "off",
+        }
+    }
+}
+
 /// Options of [`split()`].
 #[derive(Clone, Debug)]
 pub struct SplitOptions {
@@ -139,8 +166,8 @@ pub struct SplitOptions {
     pub frames: FrameOptions,
     /// Masks of the frames; created ones are kept in `panorama_masks/` of the output folder.
     pub masking: FrameMaskOptions,
-    /// Levels panoramas by the pitch and roll in their metadata.
-    pub level_gpano: bool,
+    /// Whether panoramas are levelled by the pitch and roll in their metadata.
+    pub level: Levelling,
     /// File format of the views.
     pub format: Format,
     /// Naming scheme of the views.
@@ -179,7 +206,7 @@ impl SplitOptions {
             views: ViewOptions::default(),
             frames: FrameOptions::default(),
             masking: FrameMaskOptions::default(),
-            level_gpano: false,
+            level: Levelling::Auto,
             format: Format::Jpeg(95),
             naming: Naming::Rig,
             numbering: Numbering::Order,
@@ -220,6 +247,19 @@ impl SplitOptions {
         Footage::open(&self.input, &self.frames, limits, silence, host)?.select_frames(&self.output, host)
     }
 
+    /// Whether the panoramas of a source are levelled. Without a frame that is tilted, `auto` gives the same views and
+    /// settings as `off`, as before it existed.
+    fn levels(&self, source: &Footage) -> bool {
+        let is_tilted = |frame: &SourceFrame| frame.files.iter().any(|file| load::read_tilt(file).is_some());
+        match self.level {
+            Levelling::Off => false,
+            Levelling::Gpano => true,
+            Levelling::Auto => {
+                source.film.is_none() && source.projection.is_none() && source.frames.iter().any(is_tilted)
+            }
+        }
+    }
+
     /// Resolves the options for a source.
     fn settings(&self, source: &Footage, host: &mut Host<'_>) -> Result<SplitSettings, Failure> {
         let mask_command = match &self.masking.mask_command {
@@ -237,7 +277,7 @@ impl SplitOptions {
             None => None,
         };
         let lenses = self.views.lens_views(source)?;
-        if lenses.is_some() && self.level_gpano {
+        if lenses.is_some() && self.level == Levelling::Gpano {
             return Err(Failure::usage(
                 "⟨level⟩: applies to panoramas only (found ⟨lenses = separate⟩); leave one of both out",
             ));
@@ -248,6 +288,7 @@ impl SplitOptions {
         } else {
             Vec::new()
         };
+        let level_gpano = lenses.is_none() && self.levels(source);
         Ok(SplitSettings {
             views: match &lenses {
                 Some(lenses) => lenses.all_views(),
@@ -258,7 +299,7 @@ impl SplitOptions {
             naming: self.naming,
             numbering: self.numbering,
             crop_bottom: self.masking.crop_bottom,
-            level_gpano: self.level_gpano,
+            level_gpano,
             projection: source.projection.clone(),
             masks: self.masking.masks.clone(),
             mask_command,

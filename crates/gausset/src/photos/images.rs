@@ -13,7 +13,7 @@ use gausset_sfm::model::FrameImages;
 use serde_json::{Value, json};
 
 use super::PhotoOptions;
-use crate::frame_selection::select;
+use crate::frame_selection::{select, warn_of_colours};
 use crate::{CountedItem, Event, Failure, Host, Stage, records};
 
 /// Name of the frame folder in the output folder, and the purpose in its ownership marker.
@@ -77,7 +77,8 @@ pub(super) fn prepare_images(
         }
     }
     // Report a missing COLMAP before the work begins.
-    options.tool.find(host)?;
+    options.tool.find_colmap(host)?;
+    warn_of_colours(&video, host);
     let selection = match options.lens.selection()? {
         Some(wanted) => {
             Some(select(&video, &FrameContent::Pinhole, &wanted, None, &folder.join(FRAMES_FILE), host)?)

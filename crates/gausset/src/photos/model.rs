@@ -11,6 +11,7 @@ use serde_json::{Value, json};
 
 use super::images::ImageSet;
 use super::{PhotoAlignment, PhotoOptions};
+use crate::frame_selection::with_advice;
 use crate::{Event, Failure, Host, Stage, records};
 
 fn cameras(options: &PhotoOptions, pictures: &ImageSet) -> CameraSharing {
@@ -65,7 +66,7 @@ pub(super) fn align(
 ) -> Result<PhotoAlignment, Failure> {
     let PhotoOptions { output, lens, tool, overwrite, .. } = options;
     records::check_model_folder(output, *overwrite)?;
-    let program = tool.find(host)?;
+    let program = tool.find_colmap(host)?;
     host.stage(Stage::Align { count: frames.len(), what: "photograph", tool: program.describe() });
     // The COLMAP database is large and not needed afterwards: the folder is removed even after an error.
     let work = UnfinishedFolder::new(&Disk, &absolute(output), records::WORK_FOLDER)?;
@@ -92,7 +93,8 @@ pub(super) fn align(
     };
     let stop = host.stop();
     let mut report = |progress: &gausset_sfm::AlignProgress| host.report(Event::Aligning(progress.clone()));
-    let Alignment { model, .. } = gausset_sfm::align(&job, &program, stop, &mut report)?;
+    let aligned = gausset_sfm::align(&job, &program, stop, &mut report);
+    let Alignment { model, .. } = aligned.map_err(|error| with_advice(error.into(), &pictures.folder))?;
     write(options, &model, frames, &record(options, pictures, frames))?;
     let alignment = summarise(options, &model, frames);
     for name in &alignment.unregistered {

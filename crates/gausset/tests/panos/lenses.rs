@@ -4,9 +4,10 @@
 use std::sync::OnceLock;
 
 use gausset::aligner::{Aligner, AlignerOptions};
+use gausset::footage_options::LensWords;
 use gausset::panos::calibrate::calibrate;
 use gausset::panos::split::split;
-use gausset::panos::{CalibrateOptions, LensArrangement, PriorKnowledge, SplitOptions};
+use gausset::panos::{CalibrateOptions, LensArrangement, Levelling, PriorKnowledge, SplitOptions};
 use gausset_compute::SimdLevel;
 use gausset_core::{Pose, RgbImage8, se3};
 use gausset_io::atomic::Overwrite;
@@ -145,6 +146,7 @@ fn a_rough_lens_file_becomes_a_good_one_by_the_poses_that_it_led_to() {
         input: place.path("frames"),
         output: place.path("good.json"),
         lens: Some(place.path("lens.json")),
+        pair: None,
         circle_radius: None,
         poses: Some(place.path("w")),
         max_frames: 3,
@@ -176,4 +178,122 @@ fn lenses_are_cut_apart_where_there_are_two() {
     let refused = run(|host| split(&options, host)).0.map(|report| report.frames);
     assert_refused(refused, "usage", "two fisheye circles");
     assert!(!place.path("views").exists());
+}
+
+#[test]
+fn unstitched_pictures_are_refused_with_what_to_do_also_one_among_panoramas() {
+    let place = Place::with_walk("p", 2);
+    let mut circles = RgbImage8::new(256, 128);
+    for (at, pixel) in circles.data.chunks_exact_mut(3).enumerate() {
+        let (x, y) = ((at % 128) as f64 - 63.5, (at / 256) as f64 - 63.5);
+        pixel.fill(if x.hypot(y) < 61.0 { 150 } else { 3 });
+    }
+    let circles = png_rgb8(&circles).unwrap();
+    let split_into = |input: &str, change: &dyn Fn(&mut SplitOptions)| {
+        let mut options = SplitOptions::new(place.path(input), place.path("out"));
+        options.views.size = Some(32);
+        change(&mut options);
+        run(|host| split(&options, host)).0.map(|report| report.frames)
+    };
+    place.write("one/q.png", &circles);
+    place.write("walk/q.png", &circles);
+    for input in ["one", "one/q.png", "walk"] {
+        let refused = split_into(input, &|_| {});
+        assert!(!place.path("out").exists());
+        let Err(failure) = refused else { panic!("{input}") };
+        assert!(failure.message.contains("q.png: picture: shows two fisheye circles"), "{failure:?}");
+        assert!(
+            failure.message.contains("pano calibrate") && failure.message.contains("⟨lens⟩"),
+            "{failure:?}"
+        );
+    }
+    // An explicit projection overrides the check.
+    let equirect = Some(gausset::panos::SourceProjection::Equirect);
+    assert_eq!(split_into("walk", &|options| options.frames.shape.from = equirect).unwrap(), 3);
+}
+
+#[test]
+fn the_files_of_two_lenses_are_cut_as_one_frame() {
+    let place = Place::new();
+    walked(&place, 1);
+    let whole = gausset_io::image::decode_file(&place.path("frames/f0.png")).unwrap().rgb;
+    let half = |from: usize| {
+        let rows =
+            whole.chunks_exact(3 * 1200).flat_map(|row| row[3 * from..3 * (from + 600)].iter().copied());
+        png_rgb8(&RgbImage8 { width: 600, height: 600, data: rows.collect() }).unwrap()
+    };
+    let halves = [half(0), half(600)];
+    place.write("lens.json", LENSES);
+    let cut = |input: &str, output: &str, pair: Option<LensWords>| {
+        place.split(input, output, |options| {
+            options.frames.lens = Some(place.path("lens.json"));
+            options.frames.pair = pair;
+            options.views.size = Some(128);
+        })
+    };
+    cut("frames", "whole", None);
+    let words = LensWords(["links", "rechts"].map(str::to_owned));
+    for (folder, names, stem, pair) in [
+        ("fusion", ["GPFR0001", "GPBK0001"], "GPFR0001", None),
+        ("named", ["a_front", "a_back"], "a", None),
+        ("words", ["links_7", "rechts_7"], "7", Some(words)),
+    ] {
+        for (name, half) in names.iter().zip(&halves) {
+            place.write(&format!("{folder}/{name}.png"), half);
+        }
+        assert_eq!(cut(folder, &format!("{folder}_out"), pair.clone()).frames, 1);
+        let one = cut(&format!("{folder}/{}.png", names[1]), &format!("{folder}_one"), pair);
+        assert_eq!(one.frames, 1);
+        let view = |path: String| gausset_io::image::decode_file(&place.path(&path)).unwrap().rgb;
+        for k in 0..8 {
+            let expected = view(format!("whole/images/view{k:02}/f0.jpg"));
+            for out in ["out", "one"] {
+                let found = view(format!("{folder}_{out}/images/view{k:02}/{stem}.jpg"));
+                assert!(found == expected, "{folder} {out} {k}");
+            }
+        }
+    }
+    // Without a lens file it is said what they are; without one of them, which.
+    let split_of = |lens: Option<&str>| {
+        let mut options = SplitOptions::new(place.path("fusion"), place.path("none"));
+        options.frames.lens = lens.map(|lens| place.path(lens));
+        run(|host| split(&options, host)).0.map(|report| report.frames)
+    };
+    assert_refused(split_of(None), "frames", "pairs of files, one per fisheye lens");
+    std::fs::remove_file(place.path("fusion/GPBK0001.png")).unwrap();
+    assert_refused(split_of(Some("lens.json")), "frames", "GPBK0001 is missing");
+}
+
+#[test]
+fn panoramas_are_levelled_by_their_gpano_data_unless_it_is_refused() {
+    let place = Place::with_walk("p", 1);
+    let mut jpeg = place.read("walk/p0.jpg");
+    let mut content = b"http://ns.adobe.com/xap/1.0/\0".to_vec();
+    content.extend(br#"<x GPano:PosePitchDegrees="9" GPano:PoseRollDegrees="-4"/>"#);
+    let mut segment = vec![0xFF, 0xE1];
+    segment.extend((content.len() as u16 + 2).to_be_bytes());
+    segment.extend(content);
+    jpeg.splice(2..2, segment);
+    place.write("tilted/p0.jpg", jpeg);
+    let view = |input: &str, output: &str, level: Levelling| {
+        place.split(input, output, |options| {
+            options.views.size = Some(64);
+            options.level = level;
+        });
+        gausset_io::image::decode_file(&place.path(&format!("{output}/images/view00/p0.jpg"))).unwrap().rgb
+    };
+    let upright = view("walk", "a", Levelling::Auto);
+    let [auto, gpano, off] = [
+        view("tilted", "b", Levelling::Auto),
+        view("tilted", "c", Levelling::Gpano),
+        view("tilted", "d", Levelling::Off),
+    ];
+    assert!(auto == gpano && auto != off && off == upright);
+    // Without a tilt the settings are those of earlier versions: the folder is taken up.
+    view("walk", "a", Levelling::Off);
+    // Poses of the panoramas as they are stored do not fit levelled views.
+    let poses = PriorKnowledge { poses: Some(place.path("poses.txt")), ..PriorKnowledge::default() };
+    place.split("tilted", "w", |options| options.views.size = Some(64));
+    let refused = place.try_align(&AlignerOptions::default(), &poses, Overwrite::Refuse).0;
+    assert_refused(refused, "usage", "⟨level = off⟩");
 }

@@ -273,6 +273,7 @@ mod tests {
             frames: vec!["a".into(), "b".into(), "c".into()],
             numbers: vec![],
             lens_axes: None,
+            levelled: false,
         };
         let pose = |q: [f64; 4], t: [f64; 3]| {
             let n = q.iter().map(|v| v * v).sum::<f64>().sqrt();

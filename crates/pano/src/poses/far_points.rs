@@ -164,6 +164,7 @@ mod tests {
             frames: vec!["a".into()],
             numbers: vec![],
             lens_axes: None,
+            levelled: false,
         };
         // world_from_pano = Ry(90): the panorama's right is the world's -z.
         let half = std::f64::consts::FRAC_1_SQRT_2;

@@ -160,6 +160,7 @@ mod tests {
             frames: vec!["a".into(), "b".into()],
             numbers: vec![],
             lens_axes: None,
+            levelled: false,
         }
     }
 

@@ -67,8 +67,7 @@ pub fn decode_frame_with_progress(
         let mut opened = load::load(file, limits, Vec::new())?;
         on_step(DecodeStep::Decode);
         if let Some(projection) = projection {
-            let [width, height] = projection.source_image_size();
-            let expected = [width, height / files.len() as u32];
+            let expected = projection.part_size(files.len());
             let found = opened.upright_size();
             if found != expected {
                 let what = size_mismatch(found, expected);
@@ -86,7 +85,12 @@ pub fn decode_frame_with_progress(
     let mut frame = Frame::default();
     if parts.len() == 1 {
         frame = parts.remove(0);
-    } else if frame.stack(&parts).is_none() {
+    } else if match projection {
+        Some(projection) => projection.combine(&parts, &mut frame),
+        None => frame.stack(&parts),
+    }
+    .is_none()
+    {
         return Err(failed(file, "frame: its pictures are of different kinds".to_owned()));
     }
     let projection = match projection {
@@ -110,4 +114,43 @@ pub fn decode_frame_with_progress(
 /// The message for an image whose size differs from the others of its source.
 pub(crate) fn size_mismatch([w, h]: [u32; 2], [ew, eh]: [u32; 2]) -> String {
     format!("picture: {w}x{h} px (expected {ew}x{eh}, as the others have)")
+}
+
+#[cfg(test)]
+mod tests {
+    use gausset_compute::{SimdLevel, dispatch_level};
+    use gausset_io::image::encode::{PngPixels, png};
+
+    use super::*;
+    use crate::sphere::fisheye::DualFisheye;
+
+    #[test]
+    fn the_files_of_two_lenses_are_one_frame_side_by_side() {
+        let folder = tempfile::tempdir().unwrap();
+        let value = |x: usize, y: usize| [(3 * x) as u8, (5 * y) as u8, (x * y) as u8];
+        let write = |name: &str, columns: std::ops::Range<usize>| {
+            let pixels: Vec<u8> =
+                (0..32).flat_map(|y| columns.clone().flat_map(move |x| value(x, y))).collect();
+            let path = folder.path().join(name);
+            let bytes = png(columns.len() as u32, 32, PngPixels::Rgb8(&pixels), &[]).unwrap();
+            std::fs::write(&path, bytes).unwrap();
+            path
+        };
+        let files = [write("GPFR0001.png", 0..32), write("GPBK0001.png", 32..64)];
+        let whole = write("whole.png", 0..64);
+        let lens = r#"{ "cx": 16, "cy": 16, "radius": 15, "half_angle": 100 }, { "cx": 48, "cy": 16, "radius": 15, "half_angle": 100, "yaw": 180 }"#;
+        let text = format!(r#"{{ "width": 64, "height": 32, "lenses": [ {lens} ] }}"#);
+        let projection = Projection::Fisheye(DualFisheye::parse(text.as_bytes()).unwrap());
+        let level = dispatch_level(SimdLevel::Auto).unwrap();
+        let read =
+            |files: &[PathBuf]| decode_frame(files, Some(&projection), false, &ImageLimits::default(), level);
+        let rows = |frame: &Frame| -> Vec<Vec<u8>> {
+            frame.planes.iter().flat_map(|plane| (0..32).map(|y| plane.row(y).to_vec())).collect()
+        };
+        assert_eq!(rows(&read(&files).unwrap().frame), rows(&read(&[whole]).unwrap().frame));
+        // Another size on one side.
+        let small = write("GPBK0002.png", 0..30);
+        let message = read(&[files[0].clone(), small]).unwrap_err().to_string();
+        assert!(message.contains("GPBK0002.png: picture: 30x32 px (expected 32x32"), "{message}");
+    }
 }

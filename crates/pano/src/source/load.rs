@@ -185,6 +185,16 @@ fn plane_bytes([width, height]: [u64; 2]) -> u64 {
     (width + 192) * (height + 3)
 }
 
+/// Pitch and roll of the camera by the GPano data of a JPEG, degrees, if one of them is not 0. Reads the start of the
+/// file only.
+#[must_use]
+pub fn read_tilt(path: &Path) -> Option<[f64; 2]> {
+    let mut start = Vec::new();
+    input::open(path, input::NO_LIMIT).ok()?.take(HEADER_BYTES).read_to_end(&mut start).ok()?;
+    let gpano = start.starts_with(&[0xFF, 0xD8]).then(|| Metadata::from_jpeg(&start).gpano)??;
+    Some([gpano.pitch, gpano.roll]).filter(|tilt| *tilt != [0.0; 2])
+}
+
 fn is_tiff(data: &[u8]) -> bool {
     matches!(data.get(..4), Some(b"II*\0" | b"MM\0*"))
 }

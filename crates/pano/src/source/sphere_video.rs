@@ -13,18 +13,23 @@ use gausset_compute::fearless_simd::Level;
 use gausset_jpeg::plane::{Frame, FrameShape};
 
 use crate::source::decoded::DecodedFrame;
+use crate::source::lens_names::LensName;
 use crate::source::metadata::Metadata;
 use crate::source::recognise::is_cross_frame;
+use crate::source::two_circles::{SMALL_HEIGHT, shows_two_circles};
 use crate::source::video::{
     FrameArrangement, FrameSelection, Video, VideoError, VideoProblem, check_size, is_dual_fisheye_file,
 };
 use crate::sphere::cube::{Cube, CubeLayout, Faces, StripOrder};
 use crate::sphere::eac::Eac;
 use crate::sphere::fisheye::DualFisheye;
-use crate::sphere::projection::{Equirect, Projection};
+use crate::sphere::projection::{Equirect, Projection, is_panorama_size};
 
 /// Maximum number of frames that are examined for a cross: two seconds of dark frames or titles can be skipped.
 const MAX_EXAMINED_FRAMES: usize = 60;
+
+/// Mean brightness up to which a frame is too dark to be examined for circles, grey levels.
+const DARK_MEAN: u64 = 16;
 
 /// A 360° video.
 #[derive(Clone, Debug, PartialEq)]
@@ -54,7 +59,7 @@ impl SphereVideo {
         silence: Duration,
         stop: &AtomicBool,
     ) -> Result<Self, VideoError> {
-        Self::open_checked(path, choice, is_stereo, limits, silence, stop, is_panorama)
+        Self::open_checked(path, choice, is_stereo, limits, silence, stop, is_panorama_size)
     }
 
     /// Opens a video of panoramas or of cubes, without checking the aspect ratio; for a cube, call [`Self::with_cube`]
@@ -126,6 +131,26 @@ impl SphereVideo {
             }
             if let Some(is_cross) = is_cross_frame(&faces, &frame) {
                 return Ok(is_cross);
+            }
+        }
+        Ok(false)
+    }
+
+    /// Whether frames of 2:1 show two unstitched fisheye circles, by the first frame that is not dark.
+    ///
+    /// # Errors
+    /// ffmpeg fails.
+    pub fn shows_two_circles(&self, stop: &AtomicBool) -> Result<bool, VideoError> {
+        let size = [2 * SMALL_HEIGHT as u32, SMALL_HEIGHT as u32];
+        let mut reader = self.video.start_reduced(size, true, stop)?;
+        let mut grey = Vec::new();
+        for _ in 0..MAX_EXAMINED_FRAMES {
+            if !reader.read_image(&self.video, &mut grey)? {
+                break;
+            }
+            let sum: u64 = grey.iter().map(|&value| u64::from(value)).sum();
+            if sum > DARK_MEAN * grey.len() as u64 {
+                return Ok(shows_two_circles(&grey, 2 * SMALL_HEIGHT));
             }
         }
         Ok(false)
@@ -221,16 +246,14 @@ impl SphereVideo {
         if let Some(cube) = &self.cube {
             text += &format!(" {}", cube.faces.to_text());
         }
+        if video.is_tone_mapped() {
+            text += " tone-mapped";
+        }
         if let Some(picks) = video.selected() {
             text += &format!(" {picks:?}");
         }
         text
     }
-}
-
-/// Whether frames of this size are equirectangular panoramas.
-fn is_panorama([width, height]: [u32; 2]) -> bool {
-    width == 2 * height
 }
 
 /// Layout of a GoPro MAX file, by the sizes of its streams.
@@ -307,9 +330,17 @@ fn arrangement_of(streams: &[[u32; 2]], canvas: [u32; 2]) -> Option<FrameArrange
     two.into_iter().find(|two| is_pair && two.frame_size(first) == canvas)
 }
 
-/// Both files of a pair, `…_00_…` first, from the name of either.
+/// Both files of a pair, `…_00_…` or the one of the front lens first, from the name of either.
 fn file_pair(path: &Path) -> Option<[PathBuf; 2]> {
     let name = path.file_name()?.to_str()?;
+    if let Some(LensName { lens, other, .. }) = LensName::of_video(path.file_stem()?.to_str()?) {
+        let extension = path.extension()?.to_str()?;
+        let mut pair = [path.to_owned(), path.with_file_name(format!("{other}.{extension}"))];
+        if lens == 1 {
+            pair.reverse();
+        }
+        return Some(pair);
+    }
     // The last match counts, because dates precede it.
     let at = name.rfind("_00_").max(name.rfind("_10_"))?;
     Some(["_00_", "_10_"].map(|lens| {
@@ -346,5 +377,10 @@ mod tests {
         assert_eq!(file_pair(&pair[0]), Some(pair.clone()));
         assert_eq!(file_pair(&pair[1]), Some(pair));
         assert_eq!(file_pair(Path::new("walk.insv")), None);
+        let pair = ["d/GPFR0001.MP4", "d/GPBK0001.MP4"].map(PathBuf::from);
+        assert_eq!((file_pair(&pair[0]), file_pair(&pair[1])), (Some(pair.clone()), Some(pair)));
+        let pair = ["Walk_Front.mp4", "Walk_Back.mp4"].map(PathBuf::from);
+        assert_eq!(file_pair(&pair[0]), Some(pair));
+        assert_eq!(file_pair(Path::new("walk_0.mp4")), None);
     }
 }

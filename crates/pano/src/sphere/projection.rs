@@ -4,12 +4,16 @@
 //! same time, stacked vertically. Canvas coordinates are continuous, in luma pixels.
 
 use gausset_core::se3;
+use gausset_jpeg::plane::Frame;
 
 use crate::sphere::canvas_position::CanvasPosition;
 use crate::sphere::cube::Cube;
 use crate::sphere::eac::Eac;
 use crate::sphere::fisheye::DualFisheye;
 use crate::sphere::geometry::equirect_from_direction;
+
+/// Height from which on a pixel is a rounding error, px.
+const MIN_ROUNDED_HEIGHT: u32 = 200;
 
 /// A full equirectangular panorama or a part of one (GPano crop).
 #[derive(Clone, Copy, Debug, PartialEq)]
@@ -46,6 +50,14 @@ impl Equirect {
     }
 }
 
+/// Whether an image of this size is a panorama of the whole sphere: 2:1, up to a pixel or a thousandth of the height that
+/// stitchers and resizers round off.
+#[must_use]
+pub fn is_panorama_size([width, height]: [u32; 2]) -> bool {
+    let rounded = if height < MIN_ROUNDED_HEIGHT { 0 } else { (height / 500).max(2) };
+    height > 0 && width.abs_diff(height.saturating_mul(2)) <= rounded
+}
+
 /// How a source image shows the sphere.
 #[allow(clippy::large_enum_variant, reason = "there is one a source, never many")]
 #[derive(Clone, Debug, PartialEq)]
@@ -79,6 +91,24 @@ impl Projection {
             Self::Cube(c) => c.image_size(),
             other => other.canvas_size(),
         }
+    }
+
+    /// Size of each of `files` images that together are a frame.
+    #[must_use]
+    pub fn part_size(&self, files: usize) -> [u32; 2] {
+        let [width, height] = self.source_image_size();
+        let files = files.max(1) as u32;
+        if self.is_joined() { [width / files, height] } else { [width, height / files] }
+    }
+
+    /// Combines the images of a frame; `None` if they differ in shape.
+    pub(crate) fn combine(&self, parts: &[Frame], frame: &mut Frame) -> Option<()> {
+        if self.is_joined() { frame.join(parts) } else { frame.stack(parts) }
+    }
+
+    /// Whether images of a frame lie side by side: those of two lenses whose circles do.
+    fn is_joined(&self) -> bool {
+        matches!(self, Self::Fisheye(lenses) if lenses.width >= lenses.height)
     }
 
     /// Whether planes may be halved: 2x2 pixels must never span two unrelated parts of the sphere. Edges between the

@@ -86,9 +86,9 @@ impl TrackArgs {
 /// Argument that selects the aligner.
 #[derive(Clone, Debug, Args)]
 pub(crate) struct AlignerArgs {
-    /// Aligner: colmap, or own (built in, see docs/reference/pano.md).
+    /// Aligner: colmap, own (built in, see docs/reference/pano.md), or auto: own without COLMAP.
     #[arg(
-        long, value_name = "WHO", default_value = "colmap", hide_possible_values = true,
+        long, value_name = "WHO", default_value = "auto", hide_possible_values = true,
         value_parser = PossibleValuesParser::new(Aligner::ALL.map(Aligner::name)).map(|name| {
             Aligner::ALL.into_iter().find(|aligner| aligner.name() == name).unwrap_or_default()
         })

@@ -3,9 +3,10 @@
 use std::path::PathBuf;
 
 use clap::Args;
-use gausset::Host;
+use gausset::footage_options::LensWords;
 use gausset::panos::calibrate::{self as pano_calibrate, CalibrationReport};
 use gausset::panos::{CalibrateOptions, CircleRadius};
+use gausset::{Failure, Host};
 
 use crate::EarlyExit;
 use crate::commands::frame_jobs::{FrameJobArgs, run_frame_job};
@@ -36,6 +37,9 @@ pub(crate) struct CalibrateArgs {
     /// Initial lens file [default: equidistant lenses back to back].
     #[arg(long, value_name = "FILE")]
     lens: Option<PathBuf>,
+    /// Words in which the file names of both lenses differ [default: GPFR GPBK, GF GB, _front _back, _0 _1].
+    #[arg(long, num_args = 2, value_names = ["A", "B"])]
+    pair: Option<Vec<String>>,
     /// Radius of the image circles, in px, or in percent (such as 94%) of half the side of a lens' part of the frame
     /// [default: detected].
     #[arg(long, value_name = "RADIUS", value_parser = parse_radius)]
@@ -60,8 +64,10 @@ pub(crate) struct CalibrateArgs {
 }
 
 impl CalibrateArgs {
-    fn options(&self) -> CalibrateOptions {
-        CalibrateOptions {
+    fn options(&self) -> Result<CalibrateOptions, Failure> {
+        let pair = self.pair.as_ref().map(|words| LensWords::parse(&words.join(" "))).transpose();
+        Ok(CalibrateOptions {
+            pair: pair.map_err(|what| Failure::usage(format!("--pair: {what}")))?,
             input: self.input.clone(),
             output: self.output.clone(),
             lens: self.lens.clone(),
@@ -73,7 +79,7 @@ impl CalibrateArgs {
             force: self.making.force,
             threads: self.compute.threads,
             simd: self.compute.device.level(),
-        }
+        })
     }
 }
 
@@ -89,7 +95,7 @@ fn parse_radius(text: &str) -> Result<CircleRadius, String> {
 
 /// Runs the command.
 pub(crate) fn run(args: &CalibrateArgs, console: &Console) -> Result<Status, EarlyExit> {
-    let options = args.options();
+    let options = args.options()?;
     let job = |host: &mut Host<'_>| pano_calibrate::calibrate(&options, args.making.dry_run, host);
     run_frame_job(console, job, |done| format_result(done, args))
 }

@@ -6,7 +6,7 @@ use clap::Args;
 use clap::builder::{PossibleValuesParser, TypedValueParser};
 use gausset::panos::split as pano_split;
 use gausset::panos::{
-    ColourOptions, FrameMaskOptions, FrameOptions, LensViewOptions, SplitOptions, ViewOptions,
+    ColourOptions, FrameMaskOptions, FrameOptions, LensViewOptions, Levelling, SplitOptions, ViewOptions,
 };
 use gausset::{Failure, aligner::TOOL_TIMEOUT};
 use gausset_pano::cutter::Format;
@@ -53,9 +53,14 @@ pub(crate) struct SplitArgs {
     pub(crate) colours: FootageArgs<ColourOptions>,
     #[command(flatten)]
     pub(crate) masking: FootageArgs<FrameMaskOptions>,
-    /// Level panoramas: gpano = by the pitch and roll in their GPano metadata.
-    #[arg(long, value_name = "HOW", value_parser = PossibleValuesParser::new(["gpano"]), help_heading = "Views")]
-    pub(crate) level: Option<String>,
+    /// Level panoramas by the pitch and roll in their GPano metadata: auto|gpano|off.
+    #[arg(
+        long, value_name = "HOW", default_value = "auto", hide_possible_values = true, help_heading = "Views",
+        value_parser = PossibleValuesParser::new(Levelling::ALL.map(Levelling::name)).map(|name| {
+            Levelling::ALL.into_iter().find(|level| level.name() == name).unwrap_or_default()
+        })
+    )]
+    pub(crate) level: Levelling,
     /// Image format of the views: jpg|png.
     #[arg(
         long, value_name = "FORMAT", default_value = "jpg", hide_possible_values = true, help_heading = "Files",
@@ -138,7 +143,7 @@ impl SplitArgs {
             views: ViewOptions { lenses: self.lenses.0.lenses, ..self.views.0.clone() },
             frames: FrameOptions { track: self.track.options(), ..self.choice.0.clone() },
             masking: self.masking.0.clone(),
-            level_gpano: self.level.is_some(),
+            level: self.level,
             format,
             naming,
             numbering: self.numbering.unwrap_or_default(),

@@ -34,8 +34,8 @@ pub struct FrameMotion {
     pub is_duplicate: bool,
     /// Rotation since the previous frame, axis times degrees, in image axes; `None` = unknown.
     pub rotation: Option<[f64; 3]>,
-    /// Parallax: median angular displacement of the corners since the reference after removing the rotation, degrees;
-    /// `None` = unknown.
+    /// Parallax: angular displacement of the corners since the reference after removing the rotation, degrees: the
+    /// median on the sphere, a high quantile in an ordinary image; `None` = unknown.
     pub parallax: Option<f64>,
     /// Direction of the camera's motion since the reference, a unit vector in the axes of this image; `None` = unknown.
     pub direction: Option<[f64; 3]>,

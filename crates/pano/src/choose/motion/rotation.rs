@@ -18,6 +18,10 @@ const INLIER_ANGLE: f64 = 0.02;
 const CORNER_NOISE: f64 = 0.0012;
 /// Median residual angle after the rotation above which the direction of motion is estimated, radians.
 const MIN_MOTION_ANGLE: f64 = 0.0025;
+/// Quantile of the angles of an ordinary image that is its parallax. With forward motion most corners are far away or near
+/// the point that the camera moves to, so their median would hide metres of motion. On the sphere most corners are at the
+/// sides of the motion, and the median is used.
+const PINHOLE_QUANTILE: f64 = 0.8;
 /// Minimum number of pairs.
 pub(super) const MIN_PAIRS: usize = 12;
 
@@ -29,7 +33,8 @@ pub(super) type DirectionPair = ([f64; 3], [f64; 3]);
 pub(super) struct RotationEstimate {
     /// Maps directions of the first frame to the second.
     pub(super) rotation: Mat3,
-    /// Parallax: median angle between rotated and observed directions, radians.
+    /// Parallax: angle between rotated and observed directions, radians: the median on the sphere, a high quantile in an
+    /// ordinary image.
     pub(super) parallax: f64,
     /// Fraction of inliers: pairs consistent with a static scene.
     pub(super) inlier_fraction: f64,
@@ -93,9 +98,10 @@ pub(super) fn estimate_rotation(
             });
         }
     }
+    let quantile = if is_sphere { 0.5 } else { PINHOLE_QUANTILE };
     Some(RotationEstimate {
         rotation,
-        parallax: median_angle(pairs, &rotation),
+        parallax: quantile_angle(pairs, &rotation, quantile),
         inlier_fraction: agreeing,
         direction: None,
     })
@@ -119,10 +125,16 @@ fn squared_chord(r: &Mat3, (a, b): &DirectionPair) -> f64 {
 }
 
 fn median_angle(pairs: &[DirectionPair], r: &Mat3) -> f64 {
+    quantile_angle(pairs, r, 0.5)
+}
+
+/// The angle that this fraction of the pairs does not exceed.
+fn quantile_angle(pairs: &[DirectionPair], r: &Mat3, quantile: f64) -> f64 {
     let mut squares: Vec<f64> = pairs.iter().map(|pair| squared_chord(r, pair)).collect();
     squares.sort_by(f64::total_cmp);
-    let middle = squares.get(squares.len() / 2).copied().unwrap_or(0.0);
-    2.0 * libm::asin((0.5 * libm::sqrt(middle)).min(1.0))
+    let at = (quantile * squares.len() as f64) as usize;
+    let square = squares.get(at).copied().unwrap_or(0.0);
+    2.0 * libm::asin((0.5 * libm::sqrt(square)).min(1.0))
 }
 
 /// The rotation that maps the triad of two directions to that of two others.
@@ -331,6 +343,23 @@ mod tests {
                 (se3::unit(a), se3::unit(b))
             })
             .collect()
+    }
+
+    #[test]
+    fn walking_forward_counts_in_an_ordinary_image() {
+        // A corridor: most corners are far away near the middle, a quarter is on the walls.
+        let pairs: Vec<DirectionPair> = (0..200)
+            .map(|k| {
+                let angle = 2.4 * f64::from(k);
+                let (radius, depth) = if k % 4 == 0 { (1.5, 4.0) } else { (1.0, 20.0) };
+                let point = [radius * libm::cos(angle), radius * libm::sin(angle), depth];
+                let moved = [point[0], point[1], point[2] - 0.5];
+                (se3::unit(point), se3::unit(moved))
+            })
+            .collect();
+        let seen = estimate_rotation(&pairs, &IDENTITY3, 7, false).unwrap();
+        let median = median_angle(&pairs, &seen.rotation).to_degrees();
+        assert!(seen.parallax.to_degrees() > 1.5 && median < 0.3, "{} {median}", seen.parallax.to_degrees());
     }
 
     #[test]

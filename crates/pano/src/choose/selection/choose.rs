@@ -3,6 +3,7 @@
 use gausset_core::se3::{self, IDENTITY3, Mat3};
 
 use super::distance::TravelledDistance;
+use super::moving_time::MovingTime;
 use super::record::FrameRecord;
 use super::{FrameReason, SelectBy, SelectionCriteria};
 use crate::choose::motion::SmallProjection;
@@ -15,10 +16,9 @@ const WIDE_STEP_TOLERANCE: f64 = 0.5;
 const BLURRED_SHARPNESS: f64 = 0.9;
 /// Fraction of the best sharpness in reach that is sharp enough.
 const SHARP_FRACTION: f64 = 0.97;
-/// Frames before and after a frame between which the camera is at rest if it moves by less than [`STANDING_STEPS`] steps, and
-/// only rotates if it also rotates by more than [`TURNING_DEGREES`] degrees.
+/// Frames before and after a frame between which a camera at rest rotates if it turns by more than [`TURNING_DEGREES`]
+/// degrees.
 const MOTION_WINDOW: usize = 6;
-const STANDING_STEPS: f64 = 0.15;
 const TURNING_DEGREES: f64 = 5.0;
 /// Fraction of the rotation after which an ordinary image shows mostly new content that counts as a step.
 const ROTATION_STEP_FRACTION: f64 = 0.5;
@@ -41,7 +41,7 @@ pub fn select_frames(lines: &mut [FrameRecord], wanted: &SelectionCriteria, turn
         SelectBy::Space => {
             let way = FrameDistances::new(lines, wanted.step, turn);
             let (scale, kept) = way.select_at_most(lines, most);
-            way.mark(lines, &kept, scale);
+            way.mark(lines, &kept);
             wanted.step * scale
         }
         SelectBy::Time => {
@@ -62,6 +62,7 @@ pub fn select_frames(lines: &mut [FrameRecord], wanted: &SelectionCriteria, turn
 /// Distances between frames, in steps.
 struct FrameDistances {
     travelled: TravelledDistance,
+    moving: MovingTime,
     /// Accumulated rotation of each frame.
     orientations: Vec<Mat3>,
     turn: Option<f64>,
@@ -84,7 +85,8 @@ impl FrameDistances {
             orientation
         });
         let orientations: Vec<Mat3> = orientations.collect();
-        Self { travelled: TravelledDistance::new(lines, step), orientations, turn }
+        let (travelled, moving) = (TravelledDistance::new(lines, step), MovingTime::new(lines));
+        Self { travelled, moving, orientations, turn }
     }
 
     /// Rotation between two frames, degrees.
@@ -94,8 +96,19 @@ impl FrameDistances {
         libm::acos(cosine.clamp(-1.0, 1.0)).to_degrees()
     }
 
-    /// Distance from frame `a` to frame `b`, in steps that are enlarged by `scale`.
+    /// Distance from frame `a` to frame `b`, in steps that are enlarged by `scale`; at least the time in motion, in
+    /// intervals.
     fn steps_between(&self, a: usize, b: usize, scale: f64) -> f64 {
+        self.seen_steps(a, b, scale).max(self.intervals_between(a, b, scale))
+    }
+
+    /// Time in motion between two frames, in intervals that are enlarged by `scale`.
+    fn intervals_between(&self, a: usize, b: usize, scale: f64) -> f64 {
+        (self.moving.intervals[b] - self.moving.intervals[a]) / scale
+    }
+
+    /// Distance travelled and rotation between two frames, in steps that are enlarged by `scale`.
+    fn seen_steps(&self, a: usize, b: usize, scale: f64) -> f64 {
         let moved = (self.travelled.steps[b] - self.travelled.steps[a]) / scale;
         match self.turn {
             Some(turn) => moved.max(self.rotation_between(a, b) / (turn * scale)),
@@ -164,8 +177,13 @@ impl FrameDistances {
         }
         match nearest_sharp(lines, &within, from_step) {
             Some(frame) => {
-                let reason =
-                    if self.travelled.by_track[frame] { FrameReason::Track } else { FrameReason::Step };
+                let reason = if self.travelled.by_track[frame] {
+                    FrameReason::Track
+                } else if self.seen_steps(last, frame, scale) < self.intervals_between(last, frame, scale) {
+                    FrameReason::Due
+                } else {
+                    FrameReason::Step
+                };
                 Some(KeptFrame { frame, reason, candidates: within })
             }
             // A jump of more than a step between two frames: the frame before it may be nearer to a whole step.
@@ -180,15 +198,14 @@ impl FrameDistances {
     }
 
     /// Marks the kept frames and sets the reason of the others.
-    fn mark(&self, lines: &mut [FrameRecord], kept: &[KeptFrame], scale: f64) {
+    fn mark(&self, lines: &mut [FrameRecord], kept: &[KeptFrame]) {
         for (index, KeptFrame { frame, reason, candidates: reach }) in kept.iter().enumerate() {
             let best = reach.iter().map(|&k| lines[k].sharpness).fold(0.0, f64::max);
             let until = kept.get(index + 1).map_or(lines.len(), |next| next.frame);
             for k in frame + 1..until {
-                let (before, behind) =
-                    (k.saturating_sub(MOTION_WINDOW), (k + MOTION_WINDOW).min(lines.len() - 1));
-                let moved = (self.travelled.steps[behind] - self.travelled.steps[before]).abs() / scale;
-                if moved < STANDING_STEPS {
+                if self.moving.at_rest[k] {
+                    let (before, behind) =
+                        (k.saturating_sub(MOTION_WINDOW), (k + MOTION_WINDOW).min(lines.len() - 1));
                     let turned = self.rotation_between(before, behind) > TURNING_DEGREES;
                     lines[k].reason = if turned { FrameReason::Turning } else { FrameReason::Standing };
                 }
@@ -347,7 +364,9 @@ mod tests {
         let path = |k: usize| 0.5 * k.min(120) as f64 + 0.05 * k.saturating_sub(120) as f64;
         let mut lines = film(220, path);
         select_frames(&mut lines, &wanted(SelectBy::Space, None), None);
-        assert!(kept(&lines)[15..].windows(2).all(|pair| pair[1] - pair[0] > 60), "{:?}", kept(&lines));
+        // One frame a second.
+        let gaps = kept(&lines)[15..].windows(2).map(|pair| pair[1] - pair[0]).collect::<Vec<_>>();
+        assert!(gaps.iter().all(|gap| (18..=24).contains(gap)), "{gaps:?}");
         for line in &mut lines {
             line.metres = Some(0.1 * line.frame as f64);
             if line.frame >= 180 {
@@ -401,6 +420,45 @@ mod tests {
                 "{most}: {ways:?} {step}"
             );
         }
+    }
+
+    #[test]
+    fn a_film_that_moves_gives_a_frame_a_second_or_forty_however_small_the_parallax() {
+        let space = wanted(SelectBy::Space, None);
+        // 0.2 degrees per second: one step in 20 seconds. The sharpest of neighbours is taken.
+        let mut lines = film(12 * 24, |k| 0.2 * k as f64 / 24.0);
+        lines[48].sharpness = 0.5;
+        select_frames(&mut lines, &space, None);
+        let picks = kept(&lines);
+        assert!(
+            (12..=17).contains(&picks.len()) && picks[0] < 6 && *picks.last().unwrap() > 270,
+            "{picks:?}"
+        );
+        assert!(picks.windows(2).all(|pair| (18..=30).contains(&(pair[1] - pair[0]))), "{picks:?}");
+        assert!(!lines[48].kept && lines.iter().all(|line| line.reason != FrameReason::Standing));
+        assert_eq!(lines[picks[1]].reason, FrameReason::Due);
+        // Ten minutes: 40, spread over time. A maximum still holds.
+        let mut lines = film(600 * 24, |k| 0.2 * k as f64 / 24.0);
+        select_frames(&mut lines, &space, None);
+        let picks = kept(&lines);
+        assert!((40..=55).contains(&picks.len()), "{}", picks.len());
+        assert!(picks.windows(2).all(|pair| pair[1] - pair[0] <= 450), "{picks:?}");
+        select_frames(&mut lines, &wanted(SelectBy::Space, Some(10)), None);
+        assert!((9..=10).contains(&kept(&lines).len()));
+        // A camera on a tripod, with a tenth of a pixel of noise, for all of the film and for half of it.
+        let noise = |k: usize| 0.006 * ((k * 7919) % 11) as f64 / 11.0;
+        let mut lines = film(20 * 24, noise);
+        select_frames(&mut lines, &space, None);
+        assert_eq!((kept(&lines).len(), lines[100].reason), (1, FrameReason::Standing));
+        let mut lines = film(20 * 24, |k| noise(k) + 0.01 * k.saturating_sub(240) as f64);
+        select_frames(&mut lines, &space, None);
+        let picks = kept(&lines);
+        assert!((10..=15).contains(&picks.len()) && picks[1] >= 240, "{picks:?}");
+        // Fewer frames than seconds: all of them.
+        let mut lines = film(5, |k| 0.5 * k as f64);
+        lines.iter_mut().for_each(|line| line.time *= 48.0);
+        select_frames(&mut lines, &space, None);
+        assert_eq!(kept(&lines), [0, 1, 2, 3, 4]);
     }
 
     #[test]

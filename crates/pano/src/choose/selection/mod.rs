@@ -2,6 +2,7 @@
 //!
 //! ```text
 //! measure  first pass: small grey images of all frames through motion::Scout       choose  selection, with reasons
+//! moving_time  time in motion, for the fewest frames that a video gives
 //! distance  distance travelled, in steps: by parallax, or by the metres of a GPS track
 //! record   frames.jsonl: the measurements, one line per frame                      contact_sheet  contact sheet
 //! small_frames  frames as small images; cubes, two streams and fisheye circles become panoramas
@@ -11,6 +12,7 @@ mod choose;
 mod contact_sheet;
 mod distance;
 mod measure;
+mod moving_time;
 mod record;
 mod small_frames;
 
@@ -82,6 +84,8 @@ pub enum FrameReason {
     First,
     /// Kept: one step from the previous kept frame.
     Step,
+    /// Kept: the camera moved for so long that another frame is due.
+    Due,
     /// Kept: one step from the previous kept frame, by the GPS track.
     Track,
     /// Kept: the camera moved more than a step from one frame to the next.
@@ -111,6 +115,7 @@ impl FrameReason {
         match self {
             Self::First => "first",
             Self::Step => "step",
+            Self::Due => "due",
             Self::Track => "track",
             Self::Jump => "jump",
             Self::Time => "time",

@@ -20,7 +20,7 @@ use crate::sphere::projection::Projection;
 /// Default file name.
 pub const FRAMES_FILE: &str = "frames.jsonl";
 /// Version of the measurements: changes whenever the same video would give other values.
-const MEASURED_VERSION: u32 = 2;
+const MEASURED_VERSION: u32 = 3;
 /// Maximum size of the file, bytes.
 const MAX_BYTES: u64 = 1 << 30;
 
@@ -132,8 +132,8 @@ pub struct FrameRecord {
     pub exposure: f64,
     /// Rotation since the previous frame, axis times degrees, in image axes (x right, y down, z forward).
     pub rotation: Option<[f64; 3]>,
-    /// Parallax: median angular displacement of the corners since frame `reference` after removing the rotation,
-    /// degrees.
+    /// Parallax: angular displacement of the corners since frame `reference` after removing the rotation, degrees: the
+    /// median on the sphere, a high quantile in an ordinary image.
     pub parallax: Option<f64>,
     /// Direction of the camera's motion since frame `reference`, a unit vector in image axes, if known.
     #[serde(default, skip_serializing_if = "Option::is_none")]

@@ -216,7 +216,7 @@ fn decode_image(
     Ok(plan_of(buffers.frame.shape(), projection))
 }
 
-/// Decodes the images of one frame and stacks them vertically.
+/// Decodes the images of one frame and combines them.
 fn decode_stacked(
     shared: &SharedState<'_>,
     source: &SourceFrame,
@@ -231,13 +231,12 @@ fn decode_stacked(
         )));
     };
     let mut metadata = Metadata::default();
-    let [width, height] = projection.source_image_size();
+    let expected = projection.part_size(source.files.len());
     buffers.parts.resize_with(source.files.len(), Frame::default);
     for (file, part) in source.files.iter().zip(&mut buffers.parts) {
         ledger.switch_to(WorkerStage::Read);
         let mut opened = load::load(file, &settings.limits, std::mem::take(&mut buffers.file))?;
         ledger.switch_to(WorkerStage::Decode);
-        let expected = [width, height / source.files.len() as u32];
         if opened.size != expected {
             let ([w, h], [ew, eh]) = (opened.size, expected);
             return Err(FrameError::Frame(format!(
@@ -252,7 +251,7 @@ fn decode_stacked(
     }
     let WorkerBuffers { parts, unfolded, frame, .. } = buffers;
     let stacked = if matches!(projection, Projection::Cube(_)) { &mut *unfolded } else { &mut *frame };
-    stacked.stack(parts).ok_or_else(|| {
+    projection.combine(parts, stacked).ok_or_else(|| {
         FrameError::Frame(format!("{}: frame: its images differ in size or channels", source.stem))
     })?;
     if let Projection::Cube(cube) = projection {

@@ -101,6 +101,9 @@ pub struct SplitDescription {
     /// of each lens from the lens file, degrees. The views are then relative to an upright lens.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub lens_axes: Option<[[f64; 2]; 2]>,
+    /// Whether the panoramas were levelled by their metadata: poses are those of the levelled panoramas.
+    #[serde(default, skip_serializing_if = "std::ops::Not::not")]
+    pub levelled: bool,
 }
 
 /// Why a description cannot be used.
@@ -477,6 +480,7 @@ pub(super) fn write_description(
             Naming::Rig => Vec::new(),
         },
         lens_axes: settings.lenses.as_ref().map(|lenses| lenses.axes),
+        levelled: settings.level_gpano,
     };
     let text = serde_json::to_string_pretty(&description).unwrap_or_default();
     write_atomic(&Disk, &folder.join(DESCRIPTION), |file| file.write_all(text.as_bytes()))?;

@@ -1,6 +1,6 @@
 //! The GPano packet (Google, Photo Sphere XMP Metadata), and the part of the sphere that an image shows.
 
-use crate::sphere::projection::Equirect;
+use crate::sphere::projection::{Equirect, is_panorama_size};
 
 /// The values of a GPano packet.
 #[derive(Clone, Copy, Debug, Default, PartialEq)]
@@ -95,7 +95,7 @@ pub(super) fn equirect(gpano: Option<GPano>, width: u32, height: u32) -> Result<
             height,
         });
     }
-    if width == 2 * height {
+    if is_panorama_size([width, height]) {
         return Ok(Equirect::whole(width, height));
     }
     Err(EquirectError::NotTwoToOne([width, height]))
@@ -158,6 +158,17 @@ mod tests {
         let crop = equirect(found, 1000, 500).unwrap();
         assert_eq!((crop.full_width, crop.left, crop.top), (2000.0, 500.0, 250.0));
         assert!(equirect(found, 1000, 900).unwrap_err().to_string().contains("aspect ratio"));
+        // A pixel less than 2:1, a thousandth, and too much.
+        assert!([[2000, 999], [2000, 1001], [2001, 1000], [8000, 4004]].iter().all(|[w, h]| equirect(
+            None, *w, *h
+        ) == Ok(
+            Equirect::whole(*w, *h)
+        )));
+        assert!(
+            [[2000, 998], [8000, 4020], [1920, 1080], [66, 32]]
+                .iter()
+                .all(|[w, h]| equirect(None, *w, *h).is_err())
+        );
         let message = equirect(None, 300, 200).unwrap_err().to_string();
         assert!(message.starts_with("picture: 300x200 px is not a panorama"));
     }

@@ -66,7 +66,7 @@ pub enum VideoProblem {
     NotPanorama([u32; 2]),
     /// Raw footage of a camera with two fisheye lenses, opened as another kind.
     #[error(
-        "shows two fisheye circles (expected a panorama or ordinary footage); use ⟨lens⟩ with a file from `gausset pano calibrate`"
+        "shows two fisheye circles (expected a panorama or ordinary footage); use ⟨lens⟩ with a file from `gausset pano calibrate`, or stitch it first"
     )]
     TwoCircles,
     /// The aspect ratio is not that of two circles.

@@ -6,6 +6,7 @@
 //! reader   ffmpeg -vf fps -f rawvideo ─▶ W·H·1.5 bytes a frame ─▶ planes; sharpness: selects one of several
 //! reduced  all frames at reduced size with their times, for frame selection
 //! extract  frames as JPEG files
+//! tone_mapping  HDR video to SDR
 //! ```
 //! Video usually has limited range and BT.709, JPEG has full range and BT.601. The common kinds are converted while the
 //! needed rows of a frame are copied out of the pipe (`colour_conversion`); for others ffmpeg converts, which is slower.
@@ -18,6 +19,7 @@ mod probe;
 mod reader;
 mod reduced;
 mod sharpness;
+mod tone_mapping;
 
 pub use error::{VideoError, VideoProblem};
 pub use extract::extract;

@@ -10,6 +10,7 @@ use gausset_jpeg::plane::{ColourModel, FrameShape};
 
 use super::error::{VideoError, VideoProblem};
 use super::probe::{ProbeOutput, ProbeStream, checked_container, max_pixels_option, parse_ratio, probe};
+use super::tone_mapping::{HdrCurve, has_tone_mapping};
 use crate::source::colour_conversion::ColourConversion;
 
 /// Longest video, seconds.
@@ -117,6 +118,10 @@ pub struct Video {
     pub output_timeout: Duration,
     /// Colour conversion to JPEG samples; `None` = done by ffmpeg.
     pub colour_conversion: Option<ColourConversion>,
+    /// Transfer curve of HDR video.
+    hdr_curve: Option<HdrCurve>,
+    /// Whether ffmpeg converts HDR to SDR.
+    is_tone_mapped: bool,
 }
 
 impl Video {
@@ -195,6 +200,8 @@ impl Video {
             let periods = frames as usize;
             let (path, max_pixels, colours) =
                 (path.to_owned(), max_pixels_option(limits), first.colour_conversion());
+            let hdr_curve = first.hdr_curve();
+            let is_tone_mapped = hdr_curve.is_some() && has_tone_mapping(stop);
             Ok(Self {
                 path,
                 second: second.map(Path::to_owned),
@@ -211,9 +218,27 @@ impl Video {
                 choice,
                 output_timeout: silence,
                 colour_conversion: colours,
+                hdr_curve,
+                is_tone_mapped,
             })
         };
         look().map_err(|problem| VideoError::new(path, problem))
+    }
+
+    /// A warning about the colours of the frames, one line.
+    #[must_use]
+    pub fn colour_warning(&self) -> Option<String> {
+        self.hdr_curve.filter(|_| !self.is_tone_mapped).map(HdrCurve::warning)
+    }
+
+    /// Whether its frames are HDR that is converted to SDR.
+    pub(crate) const fn is_tone_mapped(&self) -> bool {
+        self.is_tone_mapped
+    }
+
+    /// Filters that convert HDR frames to SDR, if they are needed.
+    pub(super) fn tone_mapping(&self) -> Option<String> {
+        self.hdr_curve.filter(|_| self.is_tone_mapped).map(HdrCurve::filters)
     }
 
     /// Selects frames explicitly: ascending indices of the stored frames between start and end.

@@ -9,6 +9,7 @@ use gausset_process::{OutputStream, Program, find_program};
 use serde::Deserialize;
 
 use super::error::VideoProblem;
+use super::tone_mapping::HdrCurve;
 use crate::source::colour_conversion::{ColourConversion, YcbcrMatrix};
 
 /// Output of ffprobe.
@@ -38,6 +39,7 @@ pub(super) struct ProbeStream {
     pix_fmt: Option<String>,
     color_range: Option<String>,
     color_space: Option<String>,
+    color_transfer: Option<String>,
     #[serde(default)]
     side_data_list: Vec<ProbeSideData>,
 }
@@ -51,6 +53,10 @@ struct ProbeSideData {
 impl ProbeStream {
     /// Conversion of the samples to those of JPEG; `None` for uncommon formats.
     pub(super) fn colour_conversion(&self) -> Option<ColourConversion> {
+        // HDR is converted by ffmpeg.
+        if self.hdr_curve().is_some() {
+            return None;
+        }
         let is_full = match self.pix_fmt.as_deref()? {
             "yuvj420p" => true,
             "yuv420p" => self.color_range.as_deref() == Some("pc"),
@@ -63,6 +69,11 @@ impl ProbeStream {
             _ => return None,
         };
         Some(ColourConversion::new(matrix, is_full))
+    }
+
+    /// Transfer curve, if it is that of HDR video.
+    pub(super) fn hdr_curve(&self) -> Option<HdrCurve> {
+        HdrCurve::from_transfer(self.color_transfer.as_deref()?)
     }
 
     /// Width and height after rotation, px.
@@ -129,7 +140,7 @@ pub(super) fn probe(
     silence: Duration,
     stop: &AtomicBool,
 ) -> Result<ProbeOutput, VideoProblem> {
-    const ENTRIES: &str = "stream=width,height,avg_frame_rate,duration,pix_fmt,color_range,color_space:stream_side_data=rotation:format=duration";
+    const ENTRIES: &str = "stream=width,height,avg_frame_rate,duration,pix_fmt,color_range,color_space,color_transfer:stream_side_data=rotation:format=duration";
     let mut text = String::new();
     let mut on_line = |stream, line: &str| {
         if stream == OutputStream::Out && text.len() < 1 << 20 {

@@ -79,6 +79,7 @@ impl Video {
         {
             filters.push(format!("fps={rate}"));
         }
+        filters.extend(self.tone_mapping());
         if self.colour_conversion.is_some() {
             filters.push("format=yuv420p|yuvj420p".to_owned());
         } else {

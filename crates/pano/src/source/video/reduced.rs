@@ -88,8 +88,16 @@ impl Video {
     ) -> Result<ReducedReader<'a>, VideoError> {
         let format = if is_grey { "gray" } else { "rgb24" };
         // Area averaging, to avoid aliasing.
-        let filters =
-            vec![format!("scale={width}:{height}:flags=area:out_range=full"), format!("format={format}")];
+        let scale = format!("scale={width}:{height}:flags=area");
+        let format = format!("format={format}");
+        let filters = match self.tone_mapping() {
+            None => vec![format!("{scale}:out_range=full"), format],
+            // After scaling, because it is slow.
+            Some(tone_mapping) => {
+                let full = "scale=out_range=full".to_owned();
+                vec![scale, "format=yuv444p10le".to_owned(), tone_mapping, full, format]
+            }
+        };
         let program = self.ffmpeg_command(filters, true);
         let stream = program.stream(stop).map_err(|error| VideoError::new(&self.path, error))?;
         let bytes = width as usize * height as usize * if is_grey { 1 } else { 3 };
