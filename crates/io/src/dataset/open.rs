@@ -18,7 +18,7 @@ use super::paths::{ExtensionRule, NameResolver};
 use super::points::PointCollector;
 use super::source::{self, ColmapSource, JsonFile, JsonSource, Source, SplitRole};
 use super::warning::{SkipReason, Warning};
-use super::{AppliedTransform, Dataset, DatasetKind, OpenOptions, Point};
+use super::{AppliedTransform, Dataset, DatasetKind, Georeference, OpenOptions, Point};
 
 /// See [`super::open`].
 pub(super) fn open(path: &Path, options: &OpenOptions) -> Result<Dataset, DatasetError> {
@@ -79,6 +79,10 @@ fn open_colmap(
     if points.is_empty() {
         report.warnings.push(Warning::NoPoints { path: points_path });
     }
+    let georeference = Georeference::read(&model.path).unwrap_or_else(|error| {
+        report.warnings.push(Warning::GeoreferenceUnreadable { reason: error.to_string() });
+        None
+    });
     let masks = options.masks.clone().unwrap_or_else(|| root.join("masks"));
     DatasetBuilder {
         file: model.images_path(),
@@ -89,6 +93,7 @@ fn open_colmap(
         extension: ExtensionRule::Required,
         name_folder: None,
         applied_transform: None,
+        georeference,
         root,
         folder,
         masks,
@@ -175,6 +180,7 @@ fn open_json(
         extension: ExtensionRule::MayBeMissing,
         name_folder: Some(data),
         applied_transform,
+        georeference: None,
         root,
         folder,
         masks,
