@@ -7,6 +7,8 @@ use gausset::panos::split::SplitForecast;
 use gausset::panos::{MaskStatistics, PanoAlignment};
 use gausset::photos::PhotoAlignment;
 use gausset::training::Trained;
+use gausset_io::dataset::Georeference as Georeferenced;
+use gausset_io::dataset::georeference::EarthPlace;
 use gausset_io::run_folder::{eval_folder, report_path, splats_path};
 use gausset_io::text;
 use gausset_pano::export::Georeference;
@@ -32,10 +34,34 @@ pub(crate) fn photo_alignment(alignment: &PhotoAlignment) -> Lines {
         ("error", format!("{:.3} px (mean reprojection error)", alignment.mean_reprojection_px)),
         ("model", alignment.model.display().to_string()),
     ];
+    if let Some(found) = &alignment.georeference {
+        rows.push(("place", georeference(found)));
+    }
     if !alignment.unregistered.is_empty() {
         rows.push(("missing", counted(alignment.unregistered.len() as u64, "photograph")));
     }
     table::facts(&rows)
+}
+
+/// Formats the names of pictures whose GPS position was left out.
+pub(crate) fn left_out_positions(names: &[String]) -> String {
+    const NAMED: usize = 5;
+    let more = if names.len() > NAMED { ", …" } else { "" };
+    match names {
+        [] => String::new(),
+        _ => format!("; {} left out: {}{more}", names.len(), names[..names.len().min(NAMED)].join(", ")),
+    }
+}
+
+/// Formats where a model is on the earth, and how well GPS positions fit it.
+pub(crate) fn georeference(found: &Georeferenced) -> String {
+    let EarthPlace { latitude, longitude, altitude } = found.origin;
+    let height = altitude.map_or_else(String::new, |altitude| format!(", {altitude:.1} m"));
+    let (count, residual) = (found.positions, three_digits(found.residual_m));
+    let out = left_out_positions(&found.left_out);
+    format!(
+        "metres east, north, up of {latitude:.6}, {longitude:.6}{height}; {count} GPS positions, residual {residual} m{out}"
+    )
 }
 
 /// Formats the result of aligning panoramas.

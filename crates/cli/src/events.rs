@@ -91,10 +91,12 @@ impl<'a> EventPrinter<'a> {
             Event::Aligning(progress) => self.print_alignment_progress(&progress),
             Event::PhotosAligned(alignment) => self.console.note(describe::photo_alignment(&alignment)),
             Event::PanosAligned(alignment) => self.console.note(describe::pano_alignment(&alignment)),
-            Event::MetricScale { positions, residual } => {
+            Event::MetricScale { positions, residual, left_out } => {
                 let residual = three_digits(residual);
-                self.console
-                    .note(format!("scale from GPS: {positions} positions, RMS residual {residual} m"));
+                let out = describe::left_out_positions(&left_out);
+                self.console.note(format!(
+                    "scale from GPS: {positions} positions, RMS residual {residual} m{out}; metres, north and up"
+                ));
             }
             Event::NoMetricScale => {
                 self.console.note("scale: GPS positions scatter too much to determine it")

@@ -6,7 +6,7 @@ use std::sync::Arc;
 use gausset_core::engine::{Engine, RenderOptions};
 use gausset_core::se3::Mat3;
 use gausset_io::atomic::{Disk, Overwrite, plain_reason};
-use gausset_io::dataset::{self, Dataset, Loader, LoaderOptions, OpenOptions};
+use gausset_io::dataset::{self, Dataset, Loader, LoaderOptions};
 use gausset_io::input_files::InputFiles;
 use gausset_io::run_folder::{EVALUATION_MARKER, eval_folder, evaluation_is_gausset_owned};
 use gausset_io::splat::{self, SpzAxes};
@@ -18,7 +18,7 @@ use gausset_train::{
 
 use crate::device::DeviceOptions;
 use crate::saved_run::{
-    ChangedData, DataLocation, SavedRun, file_render_options, load_splats, scene_splat_count,
+    ChangedData, DataLocation, SavedRun, file_render_options, load_splats, open_beside, scene_splat_count,
     splats_from_dataset_of,
 };
 use crate::training::warn_about_dataset;
@@ -211,7 +211,7 @@ impl EvaluationInput {
             return Err(Failure::usage(line));
         };
         let file = load_splats(path, options.spz_frame, engine, host)?;
-        let open = OpenOptions { allow_outside: options.allow_outside, ..OpenOptions::default() };
+        let open = open_beside(&file, options.allow_outside);
         let dataset = Arc::new(dataset::open(data, &open)?);
         warn_about_dataset(&dataset, host);
         Ok(Self {

@@ -274,7 +274,9 @@ impl From<gausset_segment::ModelError> for Failure {
 impl From<AlignError> for Failure {
     fn from(error: AlignError) -> Self {
         match error {
-            AlignError::NoFrameRegistered { .. } => Self::from_error("align", error),
+            AlignError::NoFrameRegistered { .. } | AlignError::TooFewFrames { .. } => {
+                Self::from_error("align", error)
+            }
             AlignError::Matches { .. } => Self::from_error("matches", error),
             AlignError::WorkFolder(OwnershipError::ThirdPartyFiles { .. }) => {
                 Self::from_error("exists", error)

@@ -47,14 +47,16 @@ pub enum Event {
     PhotosAligned(PhotoAlignment),
     /// Panoramas are aligned, by this job or an earlier one.
     PanosAligned(Box<PanoAlignment>),
-    /// The model was scaled to metres by GPS.
+    /// The model was placed on the earth by GPS: metres east, north and up.
     MetricScale {
         /// Number of GPS positions used.
         positions: usize,
         /// Root mean square distance between GPS positions and the fit, in metres.
         residual: f64,
+        /// Names of the pictures whose position does not fit and was left out.
+        left_out: Vec<String>,
     },
-    /// GPS positions exist, but scatter too much to determine the scale.
+    /// GPS positions exist, but scatter too much to determine scale and place.
     NoMetricScale,
     /// The model was scaled to metres by a GPS track.
     OnTrack(gausset_pano::export::Georeference),

@@ -92,6 +92,7 @@ mod failure;
 pub mod fields;
 pub mod footage_options;
 pub mod frame_selection;
+mod georeference;
 mod host;
 #[cfg(feature = "gpu")]
 mod kernel_cache;

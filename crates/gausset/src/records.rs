@@ -6,6 +6,8 @@ use std::io::{ErrorKind, Write};
 use std::path::{Path, PathBuf};
 
 use gausset_io::atomic::{Disk, FileSystem, Overwrite, WriteError, plain_reason, write_atomic};
+use gausset_io::dataset::Georeference;
+use gausset_io::dataset::georeference::GEOREFERENCE_FILE;
 use gausset_io::input;
 use gausset_io::input_files;
 use gausset_io::lock::FolderLock;
@@ -18,8 +20,8 @@ use crate::{Failure, Host};
 pub const MODEL_PURPOSE: &str = "model";
 /// File name of the record of a photo model, in the model folder.
 pub const MODEL_RECORD: &str = "align.json";
-/// Name of the temporary working folder of COLMAP.
-pub const WORK_FOLDER: &str = "sfm";
+/// Name of the working folder of COLMAP, which exists until there is a model.
+pub const WORK_FOLDER: &str = ".sfm";
 
 /// Size limit of a record: enough for a million image names.
 const MAX_RECORD_BYTES: u64 = 64 << 20;
@@ -31,6 +33,28 @@ pub fn lock(folder: &Path) -> Result<FolderLock, Failure> {
         Failure::new("write", format!("{}: folder: {reason}", folder.display()))
     })?;
     FolderLock::acquire(folder).map_err(|e| Failure::new("in-use", e))
+}
+
+/// The output folder of a job that may fail before it has written anything: a new folder that is still empty at the end
+/// is removed.
+pub(crate) struct OutputFolder {
+    path: PathBuf,
+    is_new: bool,
+}
+
+impl OutputFolder {
+    /// Keep it until the job has ended and its lock is released.
+    pub(crate) fn new(path: &Path) -> Self {
+        Self { path: path.to_owned(), is_new: path.symlink_metadata().is_err() }
+    }
+}
+
+impl Drop for OutputFolder {
+    fn drop(&mut self) {
+        if self.is_new {
+            ownership::remove_empty(&self.path);
+        }
+    }
 }
 
 /// Claims the folder of a command or refuses it, locks it against other processes, and removes half-written files of
@@ -118,8 +142,8 @@ pub fn other_settings(folder: &Path) -> Failure {
 }
 
 /// Files that a model folder may contain.
-const MODEL_FILES: [&str; 6] =
-    ["cameras.bin", "images.bin", "points3D.bin", "rigs.bin", "frames.bin", MODEL_RECORD];
+const MODEL_FILES: [&str; 7] =
+    ["cameras.bin", "images.bin", "points3D.bin", "rigs.bin", "frames.bin", GEOREFERENCE_FILE, MODEL_RECORD];
 
 /// `FOLDER/sparse/0`, the place of the first model.
 pub fn model_folder(folder: &Path) -> PathBuf {
@@ -151,6 +175,18 @@ pub fn claim_model(folder: &Path, overwrite: Overwrite) -> Result<PathBuf, Failu
     let model = model_folder(folder);
     ownership::claim_folder(&Disk, &model, MODEL_PURPOSE, overwrite)?;
     Ok(model)
+}
+
+/// Writes `georeference.json` to the folder of a model, or removes that of an earlier model.
+pub(crate) fn write_georeference(folder: &Path, found: Option<&Georeference>) -> Result<(), WriteError> {
+    let path = folder.join(GEOREFERENCE_FILE);
+    match found {
+        Some(found) => found.write(folder),
+        None if path.is_file() => {
+            Disk.remove(&path).map_err(|source| WriteError::Io { path, action: "remove", source })
+        }
+        None => Ok(()),
+    }
 }
 
 #[cfg(test)]

@@ -8,7 +8,7 @@ use gausset_core::engine::{Engine, RenderOptions};
 use gausset_core::se3::{IDENTITY3, Mat3};
 use gausset_core::splats_transform::Similarity;
 use gausset_io::atomic::Disk;
-use gausset_io::dataset::{self, Dataset, Loader, LoaderOptions};
+use gausset_io::dataset::{self, Dataset, Loader, LoaderOptions, OpenOptions};
 use gausset_io::input_files::InputFiles;
 use gausset_io::lock::SharedLock;
 use gausset_io::run_folder::{self, check_no_links_out, config_path, splats_path};
@@ -81,6 +81,7 @@ impl SavedRun {
         let path = place.path.unwrap_or(&config.data.path);
         let mut options = config.open_options();
         options.allow_outside |= place.allow_outside;
+        options.offset = Some(self.offset().unwrap_or_default());
         if place.path.is_some() {
             // Subfolders in the configuration are relative to the original dataset.
             (options.images, options.masks, options.sparse) = (None, None, None);
@@ -149,6 +150,11 @@ impl SavedRun {
     /// Rotation `splats_from_dataset` that was applied to the saved splats.
     pub fn splats_from_dataset(&self) -> Mat3 {
         self.recorded.record.up_rotation
+    }
+
+    /// What the run subtracted from the coordinates of its dataset.
+    pub fn offset(&self) -> Option<[f64; 3]> {
+        self.recorded.record.offset
     }
 }
 
@@ -225,6 +231,13 @@ pub fn file_render_options(file: &SplatFile) -> RenderOptions {
 pub fn scene_splat_count(file: &SplatFile) -> Option<u32> {
     // Fits `u32`: the device counts splats with 32 bits and has loaded these.
     (file.sky > 0).then_some(file.scene_len() as u32)
+}
+
+/// Options to open a dataset in the coordinates of a file's splats.
+pub fn open_beside(file: &SplatFile, allow_outside: bool) -> OpenOptions {
+    // A file with a transform was written with the offset, unless there was none.
+    let none = file.saved_from_dataset.map(|_| [0.0; 3]);
+    OpenOptions { allow_outside, offset: file.offset.or(none), ..OpenOptions::default() }
 }
 
 /// Rotation of a file's splats relative to their dataset, to be applied to its cameras. If the file does not record it,

@@ -201,6 +201,13 @@ pub fn remove(folder: &Path, purpose: &str) -> Result<(), OwnershipError> {
         .map_err(|source| WriteError::Io { path: folder.to_owned(), action: "remove", source }.into())
 }
 
+/// Removes an empty folder; another one, and one that cannot be removed, stays.
+#[allow(clippy::disallowed_methods, reason = "this is the door")]
+pub fn remove_empty(folder: &Path) {
+    // The system refuses to remove a folder with content.
+    let _ = std::fs::remove_dir(folder);
+}
+
 fn line(purpose: &str) -> String {
     format!("gausset {purpose}\n")
 }

@@ -10,6 +10,8 @@ mod checkpoint_read;
 mod colmap_bin;
 #[path = "../../../fuzz/oracles/colmap_txt.rs"]
 mod colmap_txt;
+#[path = "../../../fuzz/oracles/georeference_json.rs"]
+mod georeference_json;
 #[path = "../../../fuzz/oracles/image_decode.rs"]
 mod image_decode;
 #[path = "../../../fuzz/oracles/metrics_jsonl.rs"]
@@ -42,6 +44,11 @@ fn the_corpus_of_colmap_bin_holds() {
 #[test]
 fn the_corpus_of_colmap_txt_holds() {
     replay("colmap_txt", VARIANTS, colmap_txt::check);
+}
+
+#[test]
+fn the_corpus_of_georeference_json_holds() {
+    replay("georeference_json", VARIANTS, georeference_json::check);
 }
 
 #[test]

@@ -3,6 +3,7 @@
 mod dataset_support;
 
 use dataset_support::{SIZE, Scene, json_frame, tiny_model, tiny_png};
+use gausset_core::Pose;
 use gausset_io::dataset::colmap::{ColmapModel, ModelFormat};
 use gausset_io::dataset::{
     self, AlphaMode, CameraModel, Dataset, DatasetError, OpenOptions, SkipReason, SourceCamera, Warning,
@@ -591,4 +592,62 @@ fn a_picture_folder_may_be_named_for_a_json_file() {
     let images = Some(scene.path().join("small"));
     let data = scene.open_with(&OpenOptions { images, ..OpenOptions::default() }).unwrap();
     assert_eq!((data.images.len(), &*data.images[3].name), (9, "3.png"));
+}
+
+/// The tiny model, moved and scaled.
+fn moved_model(offset: [f64; 3]) -> ColmapModel {
+    let mut model = tiny_model();
+    for image in &mut model.images {
+        let pose = Pose::from_quaternion(image.quaternion, image.translation).unwrap();
+        let centre = pose.centre();
+        let there: [f64; 3] = std::array::from_fn(|k| centre[k] + offset[k]);
+        image.translation = gausset_core::se3::mul_vec(&pose.rotation, there).map(|v| -v);
+    }
+    for point in &mut model.points {
+        point.position = std::array::from_fn(|k| point.position[k] + offset[k]);
+    }
+    model
+}
+
+#[test]
+fn a_dataset_in_utm_or_ecef_coordinates_is_moved_to_the_origin_and_says_so() {
+    let near = Scene::colmap(ModelFormat::Binary);
+    let expected = near.open().unwrap();
+    assert_eq!(expected.offset, None);
+    for offset in [[431_000.0, 5_412_000.0, 312.0], [4_177_000.0, 855_000.0, 4_728_000.0]] {
+        let scene = Scene::colmap(ModelFormat::Binary);
+        scene.model(&moved_model(offset), ModelFormat::Binary);
+        let found = scene.open().unwrap();
+        let away = found.offset.unwrap();
+        let mean_error = (0..3).map(|k| (away[k] - offset[k]).abs()).fold(0.0, f64::max);
+        assert!(mean_error < 10.0 && away.iter().all(|v| (v * 100.0).fract() == 0.0), "{away:?}");
+        let shift: [f64; 3] = std::array::from_fn(|k| offset[k] - away[k]);
+        for (a, b) in found.images.iter().zip(&expected.images) {
+            let (a, b) = (a.pose.centre(), b.pose.centre());
+            assert!((0..3).all(|k| (a[k] - b[k] - shift[k]).abs() < 1e-6), "{a:?} {b:?}");
+        }
+        let (a, b) = (found.points[3].position, expected.points[3].position);
+        assert!((0..3).all(|k| (a[k] - b[k] - shift[k]).abs() < 1e-6), "{a:?} {b:?}");
+        assert!((found.scene_extent / expected.scene_extent - 1.0).abs() < 1e-6);
+        assert!(scene.report().iter().any(|line| line.contains("is subtracted")), "{:?}", scene.report());
+        // Beside splats that were made without it, nothing is subtracted.
+        let kept = OpenOptions { offset: Some([0.0; 3]), ..OpenOptions::default() };
+        assert_eq!(scene.open_with(&kept).unwrap().offset, None);
+    }
+    // A thousand units away, 32-bit numbers suffice.
+    let scene = Scene::colmap(ModelFormat::Binary);
+    scene.model(&moved_model([1000.0, 0.0, 0.0]), ModelFormat::Binary);
+    assert_eq!(scene.open().unwrap().offset, None);
+}
+
+#[test]
+fn a_georeference_beside_the_model_is_read_and_a_damaged_one_is_a_warning() {
+    let scene = Scene::colmap(ModelFormat::Binary);
+    assert_eq!(scene.open().unwrap().georeference, None);
+    let text = include_str!("../../../fuzz/corpus/georeference_json/flight.json");
+    scene.write("sparse/0/georeference.json", text.as_bytes());
+    assert_eq!(scene.open().unwrap().georeference.unwrap().origin.longitude, 11.5);
+    scene.write("sparse/0/georeference.json", b"{}");
+    assert_eq!(scene.open().unwrap().georeference, None);
+    assert!(scene.report().iter().any(|line| line.ends_with("; the scene is not georeferenced")));
 }

@@ -8,6 +8,7 @@ use files::{PlyOptions, bits, save_ply, some_splats, temporary_folder, write_ply
 use gausset_core::splats_transform::{Similarity, rotation_between};
 use gausset_core::{Splats, sh};
 use gausset_io::atomic::{Disk, Overwrite, WriteOptions};
+use gausset_io::dataset::georeference::EarthPlace;
 use gausset_io::splat::{
     self, Format, Initial, LoadOptions, PointCloud, ReadLimits, SaveOptions, SplatFile, parse_initial,
 };
@@ -668,4 +669,33 @@ proptest! {
         prop_assert_eq!(file.vertical_axis, axis.filter(|a| *a != [0.0; 3]));
         prop_assert_eq!(written(&file.splats, &options), written(&splats, &options));
     }
+}
+
+#[test]
+fn the_place_on_the_earth_and_the_offset_of_the_dataset_are_kept() {
+    let with = |altitude| SplatFile {
+        georeference: Some(EarthPlace { latitude: 48.123_456_7, longitude: -11.5, altitude }),
+        offset: Some([431_000.0, 5_412_000.25, 312.0]),
+        ..SplatFile::new(splat_of_values())
+    };
+    for document in [with(Some(520.3)), with(None)] {
+        for format in [Format::Ply, Format::CompressedPly] {
+            let mut bytes = Vec::new();
+            splat::write(&mut bytes, &document, format, &SaveOptions::default()).unwrap();
+            let found = splats(&bytes);
+            assert_eq!((found.georeference, found.offset), (document.georeference, document.offset));
+        }
+        let copy = document.with_splats(Splats::default(), 0);
+        assert_eq!((copy.georeference, copy.offset), (document.georeference, document.offset));
+    }
+    let mut bytes = Vec::new();
+    splat::write(&mut bytes, &with(Some(520.3)), Format::Ply, &SaveOptions::default()).unwrap();
+    let text = String::from_utf8_lossy(&bytes[..1000]).into_owned();
+    assert!(text.contains("comment gausset georeference 48.1234567 -11.5 520.3\n"), "{text}");
+    assert!(text.contains("comment gausset offset 431000 5412000.25 312\n"), "{text}");
+    // A line that is no place is ignored.
+    let damaged = text.replace("48.1234567", "480.123456");
+    let mut bytes = bytes;
+    bytes[..text.len()].copy_from_slice(damaged.as_bytes());
+    assert_eq!(self::splats(&bytes).georeference, None);
 }

@@ -1,8 +1,7 @@
-//! The recipes: features, matching, mapping; and which to try next when too few frames are registered.
+//! An alignment: its input, its result, and one attempt by COLMAP. [`crate::ladder`] decides which attempts are made.
 //!
 //! Measured on real walks (five and eight panoramas metres apart): views without nearest-view masks, pairs of the same
-//! frame skipped, fixed intrinsics and a fixed rig register everything; masks, cube faces or no rig do not. The ladder
-//! when fewer than 80 % of the frames are registered: twice the features; affine shapes; fewer matches per pair.
+//! frame skipped, fixed intrinsics and a fixed rig register everything; masks, cube faces or no rig do not.
 
 use std::collections::BTreeMap;
 use std::io::Write;
@@ -19,14 +18,17 @@ use gausset_process::{OutputStream, ProcessError, Program};
 use serde::{Deserialize, Serialize};
 
 use crate::attempt::{Attempt, ImportedFiles, Mapper, Matcher, STAGES, SingleMapper};
-use crate::built_in;
-use crate::masks;
+use crate::ladder::{self, Recipe};
 use crate::matches::{ImagePair, ImportedMatches};
 use crate::model::{CheckedModel, FrameImages, ModelError};
 use crate::tool::{AlignmentTool, DRIVER};
+use crate::{built_in, masks, resume};
 
-/// Fraction of registered frames at which no further recipe is tried.
-const ENOUGH_REGISTERED: f64 = 0.8;
+/// Fewest panoramas and fewest photographs that are aligned.
+const MIN_PANORAMAS: usize = 2;
+const MIN_PHOTOGRAPHS: usize = 3;
+/// Number of names that an error quotes.
+const NAMES_QUOTED: usize = 3;
 /// Largest number of frames of which every pair is matched.
 const EXHAUSTIVE_FRAMES: usize = 25;
 /// Largest number of single images of which every pair is matched.
@@ -34,9 +36,9 @@ const EXHAUSTIVE_IMAGES: usize = 120;
 /// Number of neighbours on each side with which an image of a sequence is matched.
 const SEQUENCE_OVERLAP: u32 = 10;
 /// Name of COLMAP's database.
-const DATABASE: &str = "database.db";
+pub(crate) const DATABASE: &str = "database.db";
 /// Kind of folder that the marker file of the work folder names.
-const WORK_FOLDER_KIND: &str = "alignment";
+pub(crate) const WORK_FOLDER_KIND: &str = "alignment";
 
 /// Input and options of an alignment.
 #[derive(Clone, Debug)]
@@ -58,6 +60,8 @@ pub struct AlignJob {
     pub camera_params: Option<String>,
     /// Which images share a camera.
     pub cameras: CameraSharing,
+    /// Features are extracted from images whose longest side is reduced to this, px.
+    pub max_image_size: u32,
     /// Whether neighbours in the list were taken in succession.
     pub is_sequence: bool,
     /// A model with the poses of all images, if these are known: files and their contents. The poses are then kept and
@@ -73,8 +77,9 @@ pub struct AlignJob {
     pub keep_work_folder: bool,
     /// Mapper that reconstructs a model from the matches. Ignored for known poses, whose points are triangulated.
     pub mapper: Mapper,
-    /// Folder for databases and raw models. It is created, or emptied if an earlier run created it; a folder that
-    /// Gausset did not create is refused. It is removed when the alignment has succeeded.
+    /// Folder for databases and raw models. It is created; a folder that Gausset did not create is refused. What an
+    /// interrupted alignment of the same images with the same settings left there is used again. It is removed when the
+    /// alignment has succeeded, or has registered nothing.
     pub work_folder: PathBuf,
     /// Number of threads.
     pub threads: usize,
@@ -129,6 +134,8 @@ pub struct Alignment {
     pub recipe: usize,
     /// The database of that recipe, if the work folder is kept.
     pub database: Option<PathBuf>,
+    /// Names of the frames that share no verified match with another one, if the aligner reports them.
+    pub unmatched: Vec<String>,
 }
 
 /// Why an alignment failed.
@@ -150,12 +157,29 @@ pub enum AlignError {
     #[error("COLMAP: model: {0}")]
     Model(#[from] ModelError),
     /// No frame was registered.
-    #[error("{}: frames: none of {frames} could be aligned; the images need more overlap or texture", images.display())]
+    #[error(
+        "{}: frames: none of {frames} could be aligned{}; take pictures that overlap by two thirds, of surfaces with texture",
+        images.display(), unmatched_text(unmatched)
+    )]
     NoFrameRegistered {
         /// Folder of the images.
         images: PathBuf,
         /// Number of frames.
         frames: usize,
+        /// Names of the frames that share no verified match with another one, if the aligner reports them.
+        unmatched: Vec<String>,
+    },
+    /// Too few frames to align.
+    #[error(
+        "{}: frames: {frames} cannot be aligned (expected at least {least}, from different places)", images.display()
+    )]
+    TooFewFrames {
+        /// Folder of the images.
+        images: PathBuf,
+        /// Number of frames.
+        frames: usize,
+        /// Fewest that can be aligned.
+        least: usize,
     },
     /// The work folder cannot be used.
     #[error(transparent)]
@@ -211,26 +235,35 @@ pub enum AlignError {
     },
 }
 
+/// How many frames share no verified match, and the first of them.
+fn unmatched_text(names: &[String]) -> String {
+    let more = if names.len() > NAMES_QUOTED { ", …" } else { "" };
+    match names.len() {
+        0 => String::new(),
+        count => {
+            let first = names[..count.min(NAMES_QUOTED)].join(", ");
+            format!("; {count} share no verified match with another: {first}{more}")
+        }
+    }
+}
+
+/// Refuses fewer frames than can be aligned. Panoramas see all around, so two suffice.
+///
+/// # Errors
+/// There are fewer.
+pub fn check_frame_count(images: &Path, frames: usize, is_panorama: bool) -> Result<(), AlignError> {
+    let least = if is_panorama { MIN_PANORAMAS } else { MIN_PHOTOGRAPHS };
+    if frames < least {
+        return Err(AlignError::TooFewFrames { images: images.to_owned(), frames, least });
+    }
+    Ok(())
+}
+
 impl From<WriteError> for AlignError {
     fn from(error: WriteError) -> Self {
         Self::WorkFolder(error.into())
     }
 }
-
-/// One recipe of the ladder.
-#[derive(Clone, Copy, Debug, PartialEq, Eq)]
-struct Recipe {
-    max_features: u32,
-    affine_shape: bool,
-    min_matches: u32,
-}
-
-const LADDER: [Recipe; 4] = [
-    Recipe { max_features: 8192, affine_shape: false, min_matches: 15 },
-    Recipe { max_features: 16_384, affine_shape: false, min_matches: 15 },
-    Recipe { max_features: 16_384, affine_shape: true, min_matches: 15 },
-    Recipe { max_features: 16_384, affine_shape: true, min_matches: 10 },
-];
 
 #[derive(Deserialize)]
 struct DriverLine {
@@ -238,6 +271,11 @@ struct DriverLine {
     kind: Option<String>,
     name: Option<String>,
     what: Option<String>,
+    /// Largest number of features of an image.
+    most: Option<u64>,
+    /// Number of verified pairs, and names of the images that have none.
+    verified: Option<u64>,
+    without: Option<Vec<String>>,
 }
 
 /// Aligns images; `tell` is called with the progress.
@@ -255,11 +293,12 @@ pub fn align(
     {
         return Err(AlignError::NeedsPython);
     }
+    if job.known_poses.is_none() {
+        check_frame_count(&job.image_folder, job.frames.len(), !job.views.is_empty())?;
+    }
     if *tool == AlignmentTool::BuiltIn {
         return built_in::align(job, stop, tell);
     }
-    // Files that an earlier run left would be read as results of this one.
-    ownership::remove(&job.work_folder, WORK_FOLDER_KIND)?;
     ownership::claim_folder(&Disk, &job.work_folder, WORK_FOLDER_KIND, Overwrite::Refuse)?;
     let masks = match &job.mask_folder {
         Some(masks) => {
@@ -268,104 +307,31 @@ pub fn align(
         None => None,
     };
     let job = &AlignJob { mask_folder: masks, ..job.clone() };
-    let mut best: Option<Alignment> = None;
-    let mut failure = None;
-    for (rung, recipe) in LADDER.iter().enumerate() {
-        let folder = job.work_folder.join(format!("rung{rung}"));
-        let result = run_recipe(job, tool, *recipe, rung, &folder, stop, tell);
-        match result {
-            Ok(Some(model)) => {
-                if best.as_ref().is_none_or(|b| sort_key(&model) > sort_key(&b.model)) {
-                    best = Some(Alignment {
-                        model,
-                        recipe: rung,
-                        database: job.keep_work_folder.then(|| folder.join(DATABASE)),
-                    });
-                }
-            }
-            Ok(None) => {}
-            Err(error @ AlignError::Process(ProcessError::Stopped { .. })) => return Err(error),
-            Err(error) if rung == 0 => return Err(error),
-            // The first recipe succeeded; a later one that fails does not discard its model.
-            Err(error) => failure = Some(error),
-        }
-        // With known poses another recipe finds more points, but no more frames. Imported matches are the same in all
-        // recipes.
-        if job.known_poses.is_some()
-            || job.imported_matches.is_some()
-            || has_enough_frames(best.as_ref().map(|b| &b.model), job)
-        {
-            break;
-        }
-        let registered = best.as_ref().map_or(0, |b| b.model.image_of_frame.len());
-        tracing::info!("{registered} of {} frames with recipe {rung}", job.frames.len());
+    let aligned = ladder::climb(job, tool, stop, tell);
+    // Databases are large. They are kept for another job or until the same job resumes, if there is something to resume.
+    let is_kept = match &aligned {
+        Ok(_) => job.keep_work_folder,
+        Err(AlignError::NoFrameRegistered { .. }) => false,
+        Err(_) => resume::has_database(&job.work_folder),
+    };
+    if !is_kept {
+        remove_work_folder(&job.work_folder);
     }
-    let aligned = best.ok_or_else(|| {
-        failure.unwrap_or_else(|| AlignError::NoFrameRegistered {
-            images: job.image_folder.clone(),
-            frames: job.frames.len(),
-        })
-    })?;
-    // Databases are large and no longer needed, as the model is in memory. Failing to remove one does no harm.
-    if !job.keep_work_folder
-        && let Err(error) = ownership::remove(&job.work_folder, WORK_FOLDER_KIND)
-    {
-        tracing::warn!("{error}");
-    }
-    Ok(aligned)
+    aligned
 }
 
-/// Runs one recipe in an empty folder and returns the best model that its mappers make.
-fn run_recipe(
-    job: &AlignJob,
-    tool: &AlignmentTool,
-    recipe: Recipe,
-    rung: usize,
-    folder: &Path,
-    stop: &AtomicBool,
-    tell: &mut dyn FnMut(&AlignProgress),
-) -> Result<Option<CheckedModel>, AlignError> {
-    let folder = absolute(folder);
-    let first =
-        Attempt { given: write_imported_matches(job, &folder)?, ..attempt_of_recipe(job, recipe, &folder) };
-    if let Some(known) = &first.known {
-        create_folder(known)?;
-        for (name, bytes) in job.known_poses.iter().flatten() {
-            write_atomic(&Disk, &known.join(name), |file| file.write_all(bytes))?;
-        }
+/// Removes the work folder of an alignment. Failing to remove it does no harm.
+pub fn remove_work_folder(folder: &Path) {
+    if let Err(error) = ownership::remove(folder, WORK_FOLDER_KIND) {
+        tracing::warn!("{error}");
     }
-    // Points of known poses are triangulated once, so only one mapper runs.
-    let mappers = if job.known_poses.is_some() { Mapper::Incremental } else { job.mapper }.sequence();
-    let mut best: Option<CheckedModel> = None;
-    for (run, &mapper) in mappers.iter().enumerate() {
-        let attempt = Attempt {
-            mapper,
-            models: folder.join(if run == 0 { "models".to_owned() } else { format!("models{run}") }),
-            stages: if run == 0 { &STAGES } else { &STAGES[2..] },
-            ..first.clone()
-        };
-        create_folder(&attempt.models)?;
-        let found = run_attempt(&attempt, job, tool, rung, &folder, stop, tell)
-            .and_then(|()| Ok(CheckedModel::best(&attempt.models, &job.frames)?));
-        best = match found {
-            Ok(model) => better_model(best, model),
-            Err(error @ AlignError::Process(ProcessError::Stopped { .. })) => return Err(error),
-            Err(error) if run == 0 => return Err(error),
-            // The first mapper succeeded; a later one that fails does not discard its model.
-            Err(error) => {
-                tracing::warn!("{error}");
-                best
-            }
-        };
-        if has_enough_frames(best.as_ref(), job) {
-            break;
-        }
-    }
-    Ok(best)
 }
 
 /// Writes imported keypoints and matches to the files that the driver reads.
-fn write_imported_matches(job: &AlignJob, folder: &Path) -> Result<Option<ImportedFiles>, AlignError> {
+pub(crate) fn write_imported_matches(
+    job: &AlignJob,
+    folder: &Path,
+) -> Result<Option<ImportedFiles>, AlignError> {
     let given = match &job.imported_matches {
         None => return Ok(None),
         Some(ImportedMatches::Database(path)) => {
@@ -400,29 +366,13 @@ fn write_imported_matches(job: &AlignJob, folder: &Path) -> Result<Option<Import
     Ok(Some(ImportedFiles::Lists { keypoints, matches, pictures, pairs }))
 }
 
-/// Sort key of models: number of frames, then number of points.
-fn sort_key(model: &CheckedModel) -> (usize, usize) {
-    (model.image_of_frame.len(), model.colmap.points.len())
-}
-
-fn better_model(a: Option<CheckedModel>, b: Option<CheckedModel>) -> Option<CheckedModel> {
-    match (a, b) {
-        (Some(a), Some(b)) => Some(if sort_key(&b) > sort_key(&a) { b } else { a }),
-        (a, b) => a.or(b),
-    }
-}
-
-fn has_enough_frames(model: Option<&CheckedModel>, job: &AlignJob) -> bool {
-    model.map_or(0, |model| model.image_of_frame.len()) as f64 >= ENOUGH_REGISTERED * job.frames.len() as f64
-}
-
-fn create_folder(path: &Path) -> Result<(), AlignError> {
+pub(crate) fn create_folder(path: &Path) -> Result<(), AlignError> {
     Disk.create_folder(path)
         .map_err(|source| WriteError::Io { path: path.to_owned(), action: "folder", source }.into())
 }
 
 /// The attempt that runs a recipe for these images in an absolute folder.
-fn attempt_of_recipe(job: &AlignJob, recipe: Recipe, folder: &Path) -> Attempt {
+pub(crate) fn attempt_of_recipe(job: &AlignJob, recipe: Recipe, folder: &Path) -> Attempt {
     let limit = if job.rig_config.is_some() { EXHAUSTIVE_FRAMES } else { EXHAUSTIVE_IMAGES };
     let is_exhaustive = job.frames.len() <= limit || !job.is_sequence;
     Attempt {
@@ -435,6 +385,7 @@ fn attempt_of_recipe(job: &AlignJob, recipe: Recipe, folder: &Path) -> Attempt {
         camera_params: job.camera_params.clone().unwrap_or_default(),
         camera_mode: job.cameras,
         max_features: recipe.max_features,
+        max_image_size: job.max_image_size,
         affine_shape: recipe.affine_shape,
         matcher: if is_exhaustive { Matcher::Exhaustive } else { Matcher::Sequential },
         overlap: SEQUENCE_OVERLAP,
@@ -463,8 +414,19 @@ fn frame_indices(job: &AlignJob) -> BTreeMap<String, usize> {
     job.frames.iter().enumerate().flat_map(of).collect()
 }
 
+/// What the stages of an attempt report; the executable reports nothing.
+#[derive(Clone, Debug, Default)]
+pub(crate) struct StageFacts {
+    /// Largest number of features of an image.
+    pub(crate) most_features: Option<u64>,
+    /// Number of verified pairs.
+    pub(crate) verified_pairs: Option<u64>,
+    /// Names of the images without a verified pair.
+    pub(crate) without_pair: Vec<String>,
+}
+
 /// Runs COLMAP as an attempt describes.
-fn run_attempt(
+pub(crate) fn run_attempt(
     attempt: &Attempt,
     job: &AlignJob,
     tool: &AlignmentTool,
@@ -472,7 +434,7 @@ fn run_attempt(
     folder: &Path,
     stop: &AtomicBool,
     tell: &mut dyn FnMut(&AlignProgress),
-) -> Result<(), AlignError> {
+) -> Result<StageFacts, AlignError> {
     match tool {
         AlignmentTool::Pycolmap { python, .. } => {
             let description = folder.join("job.json");
@@ -493,7 +455,7 @@ fn run_attempt(
             })
         }
         AlignmentTool::ColmapExecutable { program, .. } => {
-            attempt.commands().into_iter().try_for_each(|(stage, arguments)| {
+            attempt.commands().into_iter().try_fold(StageFacts::default(), |_, (stage, arguments)| {
                 let program = arguments
                     .into_iter()
                     .fold(Program::new(program).silence_limit(job.silence_limit), |program, argument| {
@@ -503,7 +465,7 @@ fn run_attempt(
             })
         }
         // `align` has already handled it.
-        AlignmentTool::BuiltIn => Ok(()),
+        AlignmentTool::BuiltIn => Ok(StageFacts::default()),
     }
 }
 
@@ -514,13 +476,14 @@ fn run_with_progress(
     stage: Option<&str>,
     stop: &AtomicBool,
     tell: &mut dyn FnMut(&AlignProgress),
-) -> Result<(), AlignError> {
+) -> Result<StageFacts, AlignError> {
     let mut progress =
         AlignProgress { stage: stage.unwrap_or("start").to_owned(), done: 0, total: 0, recipe: rung };
     if stage.is_some() {
         tell(&progress);
     }
     let (mut said, mut is_of_matches) = (None, false);
+    let mut facts = StageFacts::default();
     let mut on_line = |stream, line: &str| {
         let event =
             (stream == OutputStream::Out).then(|| serde_json::from_str::<DriverLine>(line).ok()).flatten();
@@ -532,7 +495,11 @@ fn run_with_progress(
             Some(DriverLine { event, what, kind, .. }) if event == "error" || event == "absent" => {
                 (said, is_of_matches) = (what, kind.as_deref() == Some("matches"));
             }
-            Some(_) => {}
+            Some(DriverLine { most, verified, without, .. }) => {
+                facts.most_features = most.or(facts.most_features);
+                facts.verified_pairs = verified.or(facts.verified_pairs);
+                facts.without_pair.extend(without.into_iter().flatten());
+            }
             None => {
                 if let Some((done, all)) = parse_progress(line) {
                     (progress.done, progress.total) = (done, all.max(progress.total));
@@ -550,7 +517,7 @@ fn run_with_progress(
             Err(AlignError::Colmap { stage: progress.stage, message: what })
         }
         (Err(error), _) => Err(error.into()),
-        (Ok(_), _) => Ok(()),
+        (Ok(_), _) => Ok(facts),
     }
 }
 
@@ -577,20 +544,27 @@ fn leading_number(text: &str) -> Option<u64> {
 #[cfg(test)]
 mod tests {
     use super::*;
+    use crate::ladder::LADDER;
+
+    fn three_frames() -> Vec<FrameImages> {
+        let frame = |name: &str| FrameImages { name: name.to_owned(), images: vec![name.to_owned()] };
+        ["a.jpg", "b.jpg", "c.jpg"].map(frame).into()
+    }
 
     #[cfg(unix)]
     #[test]
-    fn a_work_folder_of_somebody_else_is_left_alone_and_our_own_is_emptied() {
+    fn a_work_folder_of_third_parties_is_left_alone_and_our_own_resumes_with_the_same_input() {
         let root = tempfile::tempdir().unwrap();
         let job = AlignJob {
             image_folder: root.path().join("images"),
             mask_folder: None,
-            frames: Vec::new(),
+            frames: three_frames(),
             rig_config: None,
             views: Vec::new(),
             camera_model: "PINHOLE".to_owned(),
             camera_params: None,
             cameras: CameraSharing::Auto,
+            max_image_size: 2400,
             is_sequence: false,
             work_folder: root.path().join("sfm"),
             threads: 1,
@@ -623,12 +597,49 @@ mod tests {
         );
         assert_eq!(std::fs::read(&thesis).unwrap(), b"years");
         std::fs::remove_dir_all(&job.work_folder).unwrap();
-        // A program that fails leaves its files for inspection; the next attempt begins with an empty folder.
+        // A program that fails without a database leaves nothing; a database stays until the same job resumes.
         assert!(matches!(run("/bin/false"), AlignError::Process(ProcessError::Failed { .. })));
-        let left = job.work_folder.join("rung3");
-        std::fs::create_dir(&left).unwrap();
+        assert!(!job.work_folder.exists());
+        let database = job.work_folder.join("features0").join(DATABASE);
+        let interrupted = |job: &AlignJob| {
+            resume::prepare(job, &tool, LADDER[0], &job.work_folder.join("features0")).unwrap();
+        };
+        ownership::claim_folder(&Disk, &job.work_folder, WORK_FOLDER_KIND, Overwrite::Refuse).unwrap();
+        interrupted(&job);
+        std::fs::write(&database, "features").unwrap();
         assert!(matches!(run("/bin/false"), AlignError::Process(ProcessError::Failed { .. })));
-        assert!(!left.exists() && job.work_folder.join("rung0").is_dir());
+        assert_eq!(std::fs::read(&database).unwrap(), b"features");
+        // Another setting, or another picture under the same name: features are made again.
+        interrupted(&AlignJob { seed: 1, ..job.clone() });
+        assert!(!database.exists());
+        std::fs::write(&database, "features").unwrap();
+        std::fs::create_dir(&job.image_folder).unwrap();
+        std::fs::write(job.image_folder.join("a.jpg"), "a picture").unwrap();
+        interrupted(&AlignJob { seed: 1, ..job.clone() });
+        assert!(!database.exists());
+    }
+
+    #[test]
+    fn one_or_two_photographs_and_one_panorama_are_refused_at_once() {
+        let refusal = |count, is_panorama| {
+            check_frame_count(Path::new("in"), count, is_panorama).map_err(|error| error.to_string())
+        };
+        assert_eq!(
+            refusal(2, false),
+            Err("in: frames: 2 cannot be aligned (expected at least 3, from different places)".to_owned())
+        );
+        assert!(refusal(1, true).is_err() && refusal(2, true).is_ok() && refusal(3, false).is_ok());
+    }
+
+    #[test]
+    fn pictures_without_a_verified_match_are_counted_and_named() {
+        let unmatched: Vec<String> = ["a", "b", "c", "d"].map(str::to_owned).into();
+        let error = AlignError::NoFrameRegistered { images: "in".into(), frames: 6, unmatched };
+        let line = error.to_string();
+        assert!(
+            line.contains("none of 6") && line.contains("4 share no verified match with another: a, b, c, …"),
+            "{line}"
+        );
     }
 
     #[test]

@@ -94,6 +94,9 @@ pub(crate) struct Attempt {
     pub(crate) camera_params: String,
     pub(crate) camera_mode: CameraSharing,
     pub(crate) max_features: u32,
+    /// Longest side of the images from which features are extracted, px. The executable keeps its default of 3200: the
+    /// name of the option depends on its version.
+    pub(crate) max_image_size: u32,
     pub(crate) affine_shape: bool,
     pub(crate) matcher: Matcher,
     pub(crate) overlap: u32,
@@ -240,6 +243,7 @@ mod tests {
             camera_params: String::new(),
             camera_mode: CameraSharing::PerFolder,
             max_features: 1,
+            max_image_size: 2400,
             affine_shape: false,
             matcher: Matcher::Sequential,
             overlap: 10,

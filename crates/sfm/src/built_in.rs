@@ -29,8 +29,11 @@ pub(crate) fn align(
     stop: &AtomicBool,
     tell: &mut dyn FnMut(&AlignProgress),
 ) -> Result<Alignment, AlignError> {
-    let nothing =
-        || AlignError::NoFrameRegistered { images: job.image_folder.clone(), frames: job.frames.len() };
+    let nothing = || AlignError::NoFrameRegistered {
+        images: job.image_folder.clone(),
+        frames: job.frames.len(),
+        unmatched: Vec::new(),
+    };
     let Some(sharpest) = job.views.iter().map(|view| view.focal).reduce(f64::max) else {
         return Err(nothing());
     };
@@ -64,7 +67,7 @@ pub(crate) fn align(
     if model.image_of_frame.is_empty() {
         Err(nothing())
     } else {
-        Ok(Alignment { model, recipe: 0, database: None })
+        Ok(Alignment { model, recipe: 0, database: None, unmatched: Vec::new() })
     }
 }
 
@@ -147,6 +150,7 @@ fn model_of(job: &AlignJob, frames: &[Features], found: &Reconstruction) -> Resu
     model.colmap.cameras = cameras.map_err(|_| AlignError::NoFrameRegistered {
         images: job.image_folder.clone(),
         frames: job.frames.len(),
+        unmatched: Vec::new(),
     })?;
     let mut first = vec![0; frames.len()];
     for (frame, pose) in found.poses.iter().enumerate() {

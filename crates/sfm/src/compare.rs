@@ -25,8 +25,9 @@ const OUTLIER_DEVIATIONS: f64 = 10.0;
 const ROUNDING_FRACTION: f64 = 1e-9;
 /// A triple is used if its second deviation is at least this fraction of the first deviation of all centres.
 const MIN_TRIPLE_WIDTH: f64 = 0.01;
-/// Largest number of triples that the robust search tries.
+/// Largest number of triples that the robust search tries, and of pairs that it takes them from.
 const MAX_TRIPLES: usize = 2000;
+const MAX_TRIED: usize = 300;
 /// Centres are collinear if their second deviation is at most this fraction of the first.
 const COLLINEAR_RATIO: f64 = 1e-3;
 /// The centres are mirrored if their mirror image fits this many times better.
@@ -239,7 +240,7 @@ fn angle(a: &Mat3, b: &Mat3) -> f64 {
 }
 
 /// Standard deviations along the principal axes, largest first.
-fn deviations(points: &[[f64; 3]]) -> [f64; 3] {
+pub(crate) fn deviations(points: &[[f64; 3]]) -> [f64; 3] {
     let n = points.len() as f64;
     let mean: [f64; 3] = std::array::from_fn(|k| points.iter().map(|p| p[k]).sum::<f64>() / n);
     let mut c = [[0.0; 3]; 3];
@@ -260,14 +261,28 @@ fn deviations(points: &[[f64; 3]]) -> [f64; 3] {
 
 /// Selects the centres that take part in the fit; `moments` is the number of distinct frames.
 fn inliers(from: &[[f64; 3]], to: &[[f64; 3]], moments: usize) -> Vec<bool> {
-    let count = from.len();
-    let everybody = vec![true; count];
     // With fewer frames, some triple always fits most centres, whatever the others are.
     if moments < 5 {
-        return everybody;
+        return vec![true; from.len()];
     }
+    let residual = |fit: &Similarity, i: usize| distance(fit.apply(from[i]), to[i]);
+    match least_median(from, to, &residual) {
+        Some(residuals) => within_limit(&residuals, moments, deviations(to)[0]),
+        None => vec![true; from.len()],
+    }
+}
+
+/// The residuals of all pairs after the similarity through a triple of them whose median residual is the least.
+pub(crate) fn least_median(
+    from: &[[f64; 3]],
+    to: &[[f64; 3]],
+    residual: &dyn Fn(&Similarity, usize) -> f64,
+) -> Option<Vec<f64>> {
     let (wide_from, wide_to) = (MIN_TRIPLE_WIDTH * deviations(from)[0], MIN_TRIPLE_WIDTH * deviations(to)[0]);
-    let triples = count * (count - 1) * (count - 2) / 6;
+    // Of many pairs, every n-th may be part of a triple.
+    let tried: Vec<usize> = (0..from.len()).step_by(from.len().div_ceil(MAX_TRIED).max(1)).collect();
+    let count = tried.len();
+    let triples = count * count.saturating_sub(1) * count.saturating_sub(2) / 6;
     let stride = triples.div_ceil(MAX_TRIPLES).max(1);
     let mut best: Option<(f64, Vec<f64>)> = None;
     let mut at = 0usize;
@@ -278,7 +293,7 @@ fn inliers(from: &[[f64; 3]], to: &[[f64; 3]], moments: usize) -> Vec<bool> {
                 if !at.is_multiple_of(stride) {
                     continue;
                 }
-                let pick = |points: &[[f64; 3]]| [points[i], points[j], points[k]];
+                let pick = |points: &[[f64; 3]]| [i, j, k].map(|index| points[tried[index]]);
                 // Three collinear points, or two distinct ones, fit anything.
                 if deviations(&pick(from))[1] < wide_from || deviations(&pick(to))[1] < wide_to {
                     continue;
@@ -287,8 +302,7 @@ fn inliers(from: &[[f64; 3]], to: &[[f64; 3]], moments: usize) -> Vec<bool> {
                     continue;
                 };
                 let fit = Similarity { scale: fit.scale, rotation, translation };
-                let residuals: Vec<f64> =
-                    from.iter().zip(to).map(|(a, b)| distance(fit.apply(*a), *b)).collect();
+                let residuals: Vec<f64> = (0..from.len()).map(|i| residual(&fit, i)).collect();
                 let median = ErrorStats::new(residuals.iter().copied()).median;
                 if best.as_ref().is_none_or(|(least, _)| median < *least) {
                     best = Some((median, residuals));
@@ -296,13 +310,19 @@ fn inliers(from: &[[f64; 3]], to: &[[f64; 3]], moments: usize) -> Vec<bool> {
             }
         }
     }
-    let Some((median, residuals)) = best else { return everybody };
+    best.map(|(_, residuals)| residuals)
+}
+
+/// Whether each residual is at most ten robust deviations; all, if that is not so for more than half of them. `moments`
+/// is the number of distinct frames, at least 4.
+pub(crate) fn within_limit(residuals: &[f64], moments: usize, spread: f64) -> Vec<bool> {
+    let median = ErrorStats::new(residuals.iter().copied()).median;
     // 1.4826 turns the median of normal errors into a standard deviation; the other factor corrects for small samples.
-    let deviation = 1.4826 * (1.0 + 5.0 / (moments - 3) as f64) * median;
-    let least = ROUNDING_FRACTION * deviations(to)[0];
-    let most = (OUTLIER_DEVIATIONS * deviation).max(least);
+    let deviation = 1.4826 * (1.0 + 5.0 / moments.saturating_sub(3).max(1) as f64) * median;
+    let most = (OUTLIER_DEVIATIONS * deviation).max(ROUNDING_FRACTION * spread);
     let taken: Vec<bool> = residuals.iter().map(|r| *r <= most).collect();
-    if taken.iter().filter(|t| **t).count() * 2 > count { taken } else { everybody }
+    let is_majority = taken.iter().filter(|t| **t).count() * 2 > taken.len();
+    if is_majority { taken } else { vec![true; taken.len()] }
 }
 
 /// Whether the mirror image of the first centres fits far better than the centres themselves.

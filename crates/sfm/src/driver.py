@@ -135,6 +135,8 @@ def features(job):
 
 def extract(job, reader, mode):
     extraction = put(pycolmap.FeatureExtractionOptions(), num_threads=job["threads"], use_gpu=False)
+    limited = extraction if hasattr(extraction, "max_image_size") else extraction.sift
+    put(limited, max_image_size=job["max_image_size"])
     put(extraction.sift, max_num_features=job["max_features"])
     if job["affine_shape"]:
         put(extraction.sift, estimate_affine_shape=True)
@@ -158,6 +160,22 @@ def matching(job):
         # Loop detection needs a vocabulary tree, which COLMAP would download.
         pairing = put(pycolmap.SequentialPairingOptions(), overlap=job["overlap"], loop_detection=False)
         pycolmap.match_sequential(job["database"], matching_options=options, pairing_options=pairing)
+
+
+def say_facts(job):
+    """Reports the largest number of features of an image, the number of verified pairs, and the images without one."""
+    with pycolmap.Database.open(job["database"]) as database:
+        if not hasattr(database, "read_two_view_geometry_num_inliers"):
+            return
+        images = {image.image_id: image.name for image in database.read_all_images()}
+        most = max((database.num_keypoints_for_image(number) for number in images), default=0)
+        verified, paired = 0, set()
+        for pair, inliers in zip(*database.read_two_view_geometry_num_inliers()):
+            if inliers > 0:
+                verified += 1
+                paired.update([pair // 2147483647, pair % 2147483647])
+    without = sorted(name for number, name in images.items() if number not in paired)
+    say("facts", most=most, verified=verified, without=without)
 
 
 def known_model(job):
@@ -312,6 +330,8 @@ def main():
     for name in job["stages"]:
         say("stage", name=name)
         stages[name](job)
+        if name == "matching":
+            say_facts(job)
     say("done")
 
 

@@ -1,8 +1,6 @@
-//! Metric scale from GPS: a similarity between camera centres and geodetic positions.
-//!
-//! Umeyama (1991): rotation from the cross-covariance, scale from the variances. Positions are converted to metres
-//! east, north and up of the first one (WGS 84, local tangent plane to second order, accurate to millimetres over
-//! kilometres).
+//! Similarities between camera centres and geodetic positions: Umeyama (1991), rotation from the cross-covariance, scale
+//! from the variances. Positions are converted to metres east, north and up of an origin (WGS 84, local tangent plane to
+//! second order, accurate to millimetres over kilometres).
 
 use gausset_core::linalg::jacobi;
 use gausset_core::se3::{self, Mat3};
@@ -69,14 +67,6 @@ pub fn to_geodetic([east, north, up]: [f64; 3], origin: Geodetic) -> Geodetic {
     // `to_local` is linear in the degrees.
     let [per_degree_east, per_degree_north, _] = to_local([origin[0] + 1.0, origin[1] + 1.0, 0.0], origin);
     [origin[0] + north / per_degree_north, origin[1] + east / per_degree_east, origin[2] + up]
-}
-
-/// Fits centres of the model to positions; `None` if there are fewer than three or all centres are equal.
-#[must_use]
-pub fn fit_gps(centres: &[[f64; 3]], positions: &[Geodetic]) -> Option<GpsFit> {
-    let origin = *positions.first()?;
-    let metres: Vec<[f64; 3]> = positions.iter().map(|&p| to_local(p, origin)).collect();
-    fit_similarity(centres, &metres).map(|(fit, _, _)| fit)
 }
 
 /// The similarity `to ≈ s R from + t`: its quality, `R`, `t`. `None` for fewer than three pairs, points that are not
@@ -176,7 +166,6 @@ mod tests {
         let from = [[0.0, 0.0, 0.0], [1.0, 0.0, 0.0], [2.0, 0.0, 0.0]];
         let to = [[0.0, 0.0, 0.0], [5.0, 9.0, 0.0], [1.0, -8.0, 3.0]];
         assert!(!fit_similarity(&from, &to).unwrap().0.is_significant());
-        assert!(fit_gps(&from[..2], &[[0.0; 3]; 2]).is_none());
     }
 
     #[test]

@@ -9,19 +9,20 @@
 //! reconstruction  its algorithms: features, matches, relative poses, tracks, bundle adjustment
 //! model    the model as checked poses per frame; metric scale from GPS; written with rigs and frames
 //! compare  two sets of poses of the same images: similarity fit, errors of centres and rotations, drift
+//! georeference  place, metres, north and up from the GPS positions of the pictures
 //! speed    distance along a GPS track, integrated from its speed
 //! track    a GPS track registered to the camera trajectory: clock offset and similarity
 //! reprojection  reprojection errors of a model, in px and degrees
 //! ```
 //!
 //! ```
-//! use gausset_sfm::gps::fit_gps;
+//! use gausset_sfm::gps::fit_similarity;
 //!
-//! // Centres of a model in units of 10 m, and their positions: 0.0009 degrees of latitude are 100 m.
+//! // A model in units of 10 m.
 //! let centres = [[0.0; 3], [0.0, 0.0, 10.0], [0.0, -1.0, 20.0]];
-//! let positions = [[0.0, 10.0, 50.0], [0.0009, 10.0, 50.0], [0.0018, 10.0, 60.0]];
-//! let fit = fit_gps(&centres, &positions).unwrap();
-//! assert!(fit.is_significant() && (fit.scale - 10.0).abs() < 0.1);
+//! let metres = centres.map(|centre| centre.map(|v| 10.0 * v));
+//! let (fit, ..) = fit_similarity(&centres, &metres).unwrap();
+//! assert!(fit.is_significant() && (fit.scale - 10.0).abs() < 1e-9);
 //! ```
 #![forbid(unsafe_code)]
 #![cfg_attr(not(test), deny(clippy::disallowed_methods))]
@@ -30,12 +31,15 @@ pub mod align;
 mod attempt;
 mod built_in;
 pub mod compare;
+pub mod georeference;
 pub mod gps;
+mod ladder;
 mod masks;
 pub mod matches;
 pub mod model;
 pub mod reconstruction;
 pub mod reprojection;
+mod resume;
 pub mod speed;
 pub mod tool;
 pub mod track;

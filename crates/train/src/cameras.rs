@@ -8,7 +8,7 @@ use std::path::{Path, PathBuf};
 use std::sync::Arc;
 
 use gausset_core::camera::CameraError;
-use gausset_core::se3::Mat3;
+use gausset_core::se3::{self, Mat3};
 use gausset_core::splats_transform::Similarity;
 use gausset_core::{Camera, Pose};
 use gausset_io::dataset::{CameraModel, Dataset, DatasetError, SkipReason, SourceCamera, transforms};
@@ -133,8 +133,8 @@ struct CameraJson {
 }
 
 /// Reads the cameras of a file: a Nerfstudio camera path or a `cameras.json`, which refer to the saved splats and are
-/// not rotated, or a `transforms.json`, which is rotated like the saved splats. `size` is used if the file has no image
-/// size. Distortion is ignored.
+/// not rotated, or a `transforms.json`, which is moved and rotated like the saved splats. `size` is used if the file has
+/// no image size. Distortion is ignored.
 ///
 /// # Errors
 /// The file has none of these formats, or contains an invalid camera or pose; no size is given where one is needed.
@@ -142,6 +142,7 @@ pub fn read_path(
     path: &Path,
     size: Option<[u32; 2]>,
     splats_from_dataset: &Mat3,
+    offset: Option<[f64; 3]>,
 ) -> Result<Vec<NamedCamera>, CameraPathError> {
     let io = |source| CameraPathError::Io { path: path.to_owned(), source };
     let bytes = input::read(path, MAX_PATH_BYTES).map_err(io)?;
@@ -157,9 +158,15 @@ pub fn read_path(
     let cameras = if kind.camera_path.is_some() {
         nerfstudio_cameras(path, &bytes, size)
     } else {
-        transforms_cameras(path, size, splats_from_dataset)
+        transforms_cameras(path, size, &splats_from_source(splats_from_dataset, offset))
     }?;
     check_sizes(path, cameras)
+}
+
+/// The transform to the splats from a dataset before `offset` was subtracted from its coordinates.
+fn splats_from_source(rotation: &Mat3, offset: Option<[f64; 3]>) -> Similarity {
+    let translation = offset.map_or([0.0; 3], |offset| se3::mul_vec(rotation, offset).map(|v| -v));
+    Similarity { translation, ..Similarity::from_rotation(*rotation) }
 }
 
 /// Checks that every camera's image fits the size limits.
@@ -279,9 +286,8 @@ fn pose_from_matrix(matrix: &[f64]) -> Result<Pose, MatrixError> {
 fn transforms_cameras(
     path: &Path,
     size: Option<[u32; 2]>,
-    splats_from_dataset: &Mat3,
+    splats_from_source: &Similarity,
 ) -> Result<Vec<NamedCamera>, CameraPathError> {
-    let turn = Similarity::from_rotation(*splats_from_dataset);
     let file = transforms::read(path)?;
     if file.frames.len() > MAX_CAMERAS {
         let what = format!("has {} cameras (expected 1..{MAX_CAMERAS})", file.frames.len());
@@ -316,7 +322,7 @@ fn transforms_cameras(
             let name = output_names::safe_path(&frame.file_path).with_extension("");
             let name = name.file_name().unwrap_or_default().display();
             let name = format!("{index:04}_{name}").into();
-            Ok(NamedCamera { name, camera, pose: turn.apply_to_pose(&pose) })
+            Ok(NamedCamera { name, camera, pose: splats_from_source.apply_to_pose(&pose) })
         })
         .collect()
 }
@@ -348,7 +354,7 @@ mod tests {
         let folder = tempfile::tempdir().unwrap();
         let path = folder.path().join("path.json");
         std::fs::write(&path, text).unwrap();
-        read_path(&path, None, &IDENTITY3)
+        read_path(&path, None, &IDENTITY3, None)
     }
 
     #[test]

@@ -35,6 +35,7 @@ pub mod floaters;
 pub mod free_space;
 pub mod gains;
 pub mod memory;
+mod nadir;
 mod option_values;
 pub mod options;
 pub mod orbit;

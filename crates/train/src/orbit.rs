@@ -97,7 +97,8 @@ pub fn orbit_dataset(
     let camera = shape.apply_to(&first.camera)?;
     let poses: Vec<Pose> = training.iter().map(|c| c.pose).collect();
     let is_turned = *splats_from_dataset != IDENTITY3;
-    let up = if is_turned { up::SAVED_UP } else { up::direction(Up::Auto, &poses).unwrap_or(up::SAVED_UP) };
+    let up =
+        if is_turned { up::SAVED_UP } else { up::direction_of(Up::Auto, dataset).unwrap_or(up::SAVED_UP) };
     let centre = common_cube(&poses, dataset.scene_extent).centre;
     let offsets: Vec<[f64; 3]> = poses.iter().map(|pose| se3::sub(pose.centre(), centre)).collect();
     let facing = mean(&poses.iter().map(|pose| pose.rotation[2]).collect::<Vec<_>>());

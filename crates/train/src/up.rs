@@ -4,13 +4,15 @@
 //! arbitrary, so the saved scene is rotated by the smallest rotation that maps its up direction to -y.
 //!
 //! The up direction of a set of cameras is the mean of theirs, `-row 1` of each `camera_from_world` rotation (image y
-//! points down). If those cancel out, as for aerial photographs that look straight down from flights back and forth, it
-//! is the mean direction opposite to their viewing directions.
+//! points down). Of aerial photographs that look straight down ([`crate::nadir`]), and of cameras whose up directions
+//! cancel out, it is the mean direction opposite to their viewing directions. A georeferenced dataset has z up.
 
 use gausset_core::Pose;
 use gausset_core::se3::{self, IDENTITY3, Mat3};
 use gausset_core::splats_transform::rotation_between;
+use gausset_io::dataset::Dataset;
 
+use crate::nadir::look_straight_down;
 use crate::option_values::Up;
 
 /// The up direction of viewers.
@@ -24,7 +26,7 @@ const MIN_MEAN_LENGTH: f64 = 0.2;
 #[must_use]
 pub fn direction(up: Up, camera_from_world: &[Pose]) -> Option<[f64; 3]> {
     match up {
-        Up::Auto => up_of_cameras(camera_from_world),
+        Up::Auto => up_of_cameras(camera_from_world, &[]),
         Up::X => Some([1.0, 0.0, 0.0]),
         Up::Y => Some([0.0, 1.0, 0.0]),
         Up::Z => Some([0.0, 0.0, 1.0]),
@@ -35,9 +37,27 @@ pub fn direction(up: Up, camera_from_world: &[Pose]) -> Option<[f64; 3]> {
     }
 }
 
+/// As [`direction`], for a dataset: its georeference and its points count, too.
+#[must_use]
+pub fn direction_of(up: Up, dataset: &Dataset) -> Option<[f64; 3]> {
+    let poses: Vec<Pose> = dataset.split.train.iter().map(|&index| dataset.images[index].pose).collect();
+    match up {
+        Up::Auto if dataset.georeference.is_some() => direction(Up::Z, &poses),
+        Up::Auto => {
+            let points: Vec<[f64; 3]> = dataset.points.iter().map(|point| point.position).collect();
+            up_of_cameras(&poses, &points)
+        }
+        _ => direction(up, &poses),
+    }
+}
+
 /// The mean up direction of cameras, or the mean direction opposite to their viewing directions.
-fn up_of_cameras(camera_from_world: &[Pose]) -> Option<[f64; 3]> {
-    mean_axis(camera_from_world, 1).or_else(|| mean_axis(camera_from_world, 2))
+fn up_of_cameras(camera_from_world: &[Pose], points: &[[f64; 3]]) -> Option<[f64; 3]> {
+    let look_away = || mean_axis(camera_from_world, 2);
+    if look_straight_down(camera_from_world, points) {
+        return look_away();
+    }
+    mean_axis(camera_from_world, 1).or_else(look_away)
 }
 
 /// The normalised mean of the negated axes `row` of cameras; `None` if they cancel out.
@@ -63,7 +83,17 @@ fn mean_axis(camera_from_world: &[Pose], row: usize) -> Option<[f64; 3]> {
 /// ```
 #[must_use]
 pub fn rotation(up: Up, camera_from_world: &[Pose]) -> Mat3 {
-    direction(up, camera_from_world).map_or(IDENTITY3, |up| rotation_between(up, SAVED_UP))
+    direction(up, camera_from_world).map_or(IDENTITY3, saved_from)
+}
+
+/// As [`rotation`], for a dataset.
+#[must_use]
+pub fn rotation_of(up: Up, dataset: &Dataset) -> Mat3 {
+    direction_of(up, dataset).map_or(IDENTITY3, saved_from)
+}
+
+fn saved_from(up: [f64; 3]) -> Mat3 {
+    rotation_between(up, SAVED_UP)
 }
 
 #[cfg(test)]

@@ -5,13 +5,14 @@ use std::path::PathBuf;
 use clap::Args;
 use gausset::Host;
 use gausset::panos::SelectionOptions;
-use gausset::photos::{self, CaptureOptions, PhotoOptions};
+use gausset::photos::{self, CaptureOptions, PhotoAlignment, PhotoOptions};
 use gausset_io::dataset::CameraModel;
-use gausset_train::TrainOptions;
+use gausset_train::{RunSummary, TrainOptions};
+use serde::Serialize;
 
 use super::overwrite;
 use super::pano::align::ToolArgs;
-use super::training::{RunOutputArgs, exit_status, summary_json, training_status};
+use super::training::{RunOutputArgs, exit_status, training_status};
 use super::viewer::ViewerArgs;
 use crate::console::Console;
 use crate::device::ComputeArgs;
@@ -53,9 +54,64 @@ pub(crate) struct AlignArgs {
     /// Replace an existing model in DIR, also one of another program, and frames extracted with other options.
     #[arg(long, alias = "overwrite", short_aliases = ['y', 'w'])]
     force: bool,
+    /// Exit with code 1 if fewer photographs register: a number, or a fraction such as 0.9.
+    #[arg(long, value_name = "N|FRACTION", value_parser = MinRegistered::parse)]
+    min_registered: Option<MinRegistered>,
     /// Print the result as a JSON object.
     #[arg(long)]
     pub(crate) json: bool,
+}
+
+/// How many photographs must register.
+#[derive(Clone, Copy, Debug, PartialEq)]
+enum MinRegistered {
+    Fraction(f64),
+    Count(usize),
+}
+
+impl MinRegistered {
+    fn parse(text: &str) -> Result<Self, String> {
+        let refused =
+            || format!("expected a number of photographs, or a fraction such as 0.9, found `{text}`");
+        if let Ok(count) = text.parse() {
+            return Ok(Self::Count(count));
+        }
+        let fraction = text.parse().ok().filter(|fraction| (0.0..=1.0).contains(fraction));
+        fraction.map(Self::Fraction).ok_or_else(refused)
+    }
+
+    fn is_met_by(self, alignment: &PhotoAlignment) -> bool {
+        match self {
+            Self::Count(count) => alignment.registered >= count,
+            Self::Fraction(fraction) => {
+                alignment.registered as f64 >= fraction * alignment.photographs as f64
+            }
+        }
+    }
+}
+
+/// Whether enough photographs are registered; prints a line if not.
+fn are_enough_registered(wanted: Option<MinRegistered>, found: &PhotoAlignment, console: &Console) -> bool {
+    let is_met = wanted.is_none_or(|wanted| wanted.is_met_by(found));
+    if !is_met {
+        let PhotoAlignment { registered, photographs, .. } = found;
+        console.warn(
+            "the result",
+            format!("registered: {registered} of {photographs} (expected more: --min-registered)"),
+        );
+    }
+    is_met
+}
+
+/// The result of `run` as a JSON object: that of the alignment, and that of the training.
+#[derive(Debug, Serialize)]
+struct PhotoRunResult<'a> {
+    #[serde(flatten)]
+    alignment: &'a PhotoAlignment,
+    #[serde(flatten)]
+    training: &'a RunSummary,
+    /// Number of photographs that the training could not read.
+    unreadable: usize,
 }
 
 /// Arguments about cameras, masks and video frames.
@@ -133,6 +189,12 @@ pub(crate) struct RunArgs {
     /// Replace existing results in DIR; redo frames and model if their options changed, and train again.
     #[arg(long, alias = "overwrite", short_aliases = ['y', 'w'])]
     force: bool,
+    /// Exit with code 1 if fewer photographs register: a number, or a fraction such as 0.9.
+    #[arg(long, value_name = "N|FRACTION", value_parser = MinRegistered::parse)]
+    min_registered: Option<MinRegistered>,
+    /// Exit with code 1 if the PSNR of the held-out images is lower.
+    #[arg(long, value_name = "DB")]
+    min_psnr: Option<f64>,
     /// Print the result as a JSON object.
     #[arg(long)]
     pub(crate) json: bool,
@@ -156,10 +218,21 @@ pub(crate) fn run_align(args: &AlignArgs, console: &Console) -> Result<Status, E
     match run_job(&interrupt, console, |host| photos::align(&options, host)) {
         Ok(alignment) => {
             console.json_or_summary(&alignment, || describe::photo_alignment(&alignment))?;
-            Ok(Status::done(!alignment.unregistered.is_empty()))
+            let is_enough = are_enough_registered(args.min_registered, &alignment, console);
+            Ok(Status::done(!alignment.unregistered.is_empty() || !is_enough))
         }
         Err(failure) => exit_status(failure, &interrupt),
     }
+}
+
+/// Whether the PSNR is reached; prints a line if not.
+fn is_psnr_reached(least: Option<f64>, found: Option<f64>, console: &Console) -> bool {
+    let is_reached = least.is_none_or(|least| found.is_some_and(|found| found >= least));
+    if let (false, Some(least)) = (is_reached, least) {
+        let found = found.map_or_else(|| "not measured".to_owned(), |psnr| format!("{psnr:.2} dB"));
+        console.warn("the result", format!("PSNR: {found} (expected at least {least} dB: --min-psnr)"));
+    }
+    is_reached
 }
 
 /// Runs `run`.
@@ -182,9 +255,29 @@ pub(crate) fn run(args: &RunArgs, console: &Console) -> Result<Status, EarlyExit
         Err(failure) => return exit_status(failure, &interrupt),
     };
     let status = training_status(&trained, &interrupt, console);
-    console.json_or_summary(&summary_json(&trained), || {
+    let result = PhotoRunResult {
+        alignment: &alignment,
+        training: &trained.outcome.summary,
+        unreadable: trained.skipped,
+    };
+    console.json_or_summary(&result, || {
         describe::photo_alignment(&alignment) + describe::trained(&trained, console.is_verbose())
     })?;
-    let is_partial = !alignment.unregistered.is_empty() && !trained.allow_missing;
+    let is_enough = are_enough_registered(args.min_registered, &alignment, console)
+        && is_psnr_reached(args.min_psnr, trained.outcome.summary.psnr, console);
+    let is_partial = !is_enough || !alignment.unregistered.is_empty() && !trained.allow_missing;
     Ok(if status == Status::Done { Status::done(is_partial) } else { status })
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn a_fraction_has_a_point_and_a_number_has_none() {
+        assert_eq!(MinRegistered::parse("12"), Ok(MinRegistered::Count(12)));
+        assert_eq!(MinRegistered::parse("1"), Ok(MinRegistered::Count(1)));
+        assert_eq!(MinRegistered::parse("0.9"), Ok(MinRegistered::Fraction(0.9)));
+        assert!(["1.5", "-1", "nan", "most"].iter().all(|text| MinRegistered::parse(text).is_err()));
+    }
 }

@@ -86,7 +86,10 @@ fn task_from_args(args: TrainArgs, console: &Console) -> Result<Task, Failure> {
         }
         None => {
             let output = default_run_folder(given.data.as_deref());
-            console.note(format!("run folder: {}", output.display()));
+            // Data that is not there is reported instead.
+            if given.data.as_deref().is_some_and(Path::exists) {
+                console.note(format!("run folder: {}", output.display()));
+            }
             output
         }
     };

@@ -5,20 +5,22 @@ use std::path::{Path, PathBuf};
 
 use gausset_core::Pose;
 use gausset_io::atomic::{Disk, Overwrite, check_free, write_atomic};
+use gausset_io::dataset::Georeference;
 use gausset_io::dataset::colmap::ModelFormat;
 use gausset_io::input;
 use gausset_io::lock::FolderLock;
 use gausset_io::ownership;
-use gausset_io::unfinished_folder::UnfinishedFolder;
 use gausset_pano::export::{AlignedPoses, FramePose, colmap_files};
 use gausset_pano::geometry::View;
 use gausset_pano::lens_pose::LensRelation;
 use gausset_pano::rig;
 use gausset_pano::split::{MANIFEST, Naming, SplitDescription, read_manifest};
-use gausset_sfm::align::{AlignJob, Alignment, CameraSharing, PositionPrior};
+use gausset_sfm::align::{
+    AlignJob, Alignment, CameraSharing, PositionPrior, check_frame_count, remove_work_folder,
+};
 use gausset_sfm::model::{CheckedModel, FrameImages};
 use gausset_sfm::track::TrackFit;
-use gausset_sfm::{AlignmentTool, ImportedMatches, gps};
+use gausset_sfm::{AlignmentTool, ImportedMatches};
 
 use super::alignment::{PanoAlignment, unregistered};
 use super::compare;
@@ -26,7 +28,7 @@ use super::prior_knowledge::{self, PriorKnowledge};
 use super::track;
 use crate::aligner::{Aligner, AlignerOptions};
 use crate::frame_selection::with_advice;
-use crate::{Event, Failure, Host, Stage, records};
+use crate::{Event, Failure, Host, Stage, georeference, records};
 
 /// File name of the poses.
 const POSES: &str = "poses.json";
@@ -188,6 +190,9 @@ fn align_views(
         check_free(&Disk, &poses_file, overwrite)?;
     }
     let count = description.frames.len();
+    if known.is_none() {
+        check_frame_count(folder, count, true)?;
+    }
     host.stage(Stage::Align { count, what: "frame", tool: tool.describe() });
     let views = &description.views;
     let Some(first) = views.first() else {
@@ -196,7 +201,6 @@ fn align_views(
     let f = first.focal();
     let absolute = input::absolute(folder);
     let masks = absolute.join("masks");
-    let work = UnfinishedFolder::new(&Disk, &absolute, records::WORK_FOLDER)?;
     // Scale given poses to metres before their points are triangulated, so that the track positions are in the same
     // coordinates.
     let fit =
@@ -222,7 +226,8 @@ fn align_views(
         imported_matches: given,
         keep_work_folder: choice.refine && track.is_some() && known.is_none(),
         mapper: options.mapper,
-        work_folder: work.path().join("colmap"),
+        max_image_size: first.width.max(first.height),
+        work_folder: absolute.join(records::WORK_FOLDER),
         threads: options.thread_count(),
         seed: options.seed,
         silence_limit: options.colmap_timeout(),
@@ -238,8 +243,12 @@ fn align_views(
     // Poses read from a file may already be georeferenced.
     let is_on_track = fit.is_some() || known.is_none();
     let context = PoseContext { description: &description, folder, tool: &tool, by: &by, input };
-    let (model, mut poses) = match known {
-        Some(known) => context.result_of_known_poses(aligned.model, known, choice.refine, places, host)?,
+    let (model, mut poses, place) = match known {
+        Some(known) => {
+            let (model, poses) =
+                context.result_of_known_poses(aligned.model, known, choice.refine, places, host)?;
+            (model, poses, None)
+        }
         None => context.with_scale(aligned, track.as_ref(), &job, host)?,
     };
     if let Some(earth) = poses.earth.as_ref().filter(|_| is_on_track) {
@@ -253,6 +262,7 @@ fn align_views(
     }
     records::claim_model(folder, overwrite)?;
     model.write(&model_folder, &job.frames)?;
+    records::write_georeference(&model_folder, place.as_ref())?;
     let text = serde_json::to_string_pretty(&poses).unwrap_or_default();
     write_atomic(&Disk, &poses_file, |file| file.write_all(text.as_bytes()))?;
     for name in unregistered(&poses) {
@@ -309,7 +319,7 @@ struct PoseContext<'a> {
 }
 
 impl PoseContext<'_> {
-    /// Scales the model to metres by the track, or without one by the GPS of the images. If the aligner kept its
+    /// Scales the model to metres by the track, or without one places it by the GPS of the images. If the aligner kept its
     /// database, the model is also refined with the track positions as priors.
     fn with_scale(
         &self,
@@ -317,27 +327,35 @@ impl PoseContext<'_> {
         track: Option<&track::TrackWithTimes>,
         job: &AlignJob,
         host: &mut Host<'_>,
-    ) -> Result<(CheckedModel, AlignedPoses), Failure> {
+    ) -> Result<(CheckedModel, AlignedPoses, Option<Georeference>), Failure> {
         let Alignment { mut model, database, .. } = aligned;
         let Some(track) = track else {
-            let is_metric = set_scale(&mut model, self.description, self.folder, host);
-            let poses = self.poses(&model, is_metric)?;
-            return Ok((model, poses));
+            let place = place_on_earth(&mut model, self.description, self.folder, host);
+            let poses = self.poses(&model, place.is_some())?;
+            return Ok((model, poses, place));
         };
         let mut poses = self.poses(&model, false)?;
-        let Some(fit) = track.scale_to_metres(&mut poses, host) else { return Ok((model, poses)) };
+        let Some(fit) = track.scale_to_metres(&mut poses, host) else {
+            remove_work_folder(&job.work_folder);
+            return Ok((model, poses, None));
+        };
         model.scale(fit.scale);
-        let Some(database) = database else { return Ok((model, poses)) };
+        let Some(database) = database else { return Ok((model, poses, None)) };
         let refinement = AlignJob {
             known_poses: Some(colmap_files(self.description, &poses, &[], ModelFormat::Binary)),
             refine_known_poses: true,
             priors: priors(track, &fit, self.description),
             imported_matches: Some(ImportedMatches::Database(database)),
             keep_work_folder: false,
-            work_folder: job.work_folder.with_file_name("refined"),
+            work_folder: job.work_folder.with_extension("refined"),
             ..job.clone()
         };
-        self.refined_with_track(run_aligner(&refinement, self.tool, host)?.model, track, &fit, host)
+        let refined = run_aligner(&refinement, self.tool, host);
+        remove_work_folder(&refinement.work_folder);
+        remove_work_folder(&job.work_folder);
+        let refined = refined?.model;
+        let (model, poses) = self.refined_with_track(refined, track, &fit, host)?;
+        Ok((model, poses, None))
     }
 
     /// Result for given poses after triangulation. Not refined: the given poses, scaled by the track. Refined: held by
@@ -417,36 +435,19 @@ fn sfm_view(view: &View) -> gausset_sfm::PanoView {
     }
 }
 
-/// Scales the model to metres if GPS positions fit it; returns whether it did.
-fn set_scale(
+/// Maps the model to metres east, north and up, if the GPS positions of the panoramas fit it.
+fn place_on_earth(
     model: &mut CheckedModel,
     description: &SplitDescription,
     folder: &Path,
     host: &mut Host<'_>,
-) -> bool {
+) -> Option<Georeference> {
     let manifest = read_manifest(folder);
-    let mut centres = Vec::new();
-    let mut positions = Vec::new();
-    for (&frame, &image) in &model.image_of_frame {
+    let position = |frame: usize| {
         let source = description.source_frame(&description.frames[frame]);
-        let line = manifest.iter().find(|line| line.frame == source);
-        if let Some(position) = line.and_then(|line| line.gps) {
-            centres.push(model.pose(image).centre());
-            positions.push(position);
-        }
-    }
-    match gps::fit_gps(&centres, &positions) {
-        Some(fit) if fit.is_significant() => {
-            host.report(Event::MetricScale { positions: fit.count, residual: fit.residual });
-            model.scale(fit.scale);
-            true
-        }
-        Some(_) => {
-            host.report(Event::NoMetricScale);
-            false
-        }
-        None => false,
-    }
+        manifest.iter().find(|line| line.frame == source)?.gps
+    };
+    georeference::georeference(model, &frames_of(description), &position, host)
 }
 
 /// Poses of the panoramas, from a model of their views.

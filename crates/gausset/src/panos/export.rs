@@ -18,7 +18,7 @@ use serde::Serialize;
 
 use super::align::poses_path;
 use super::model::{observed_points, write};
-use crate::{Failure, records};
+use crate::{Failure, georeference, records};
 
 /// File name of the points next to exported cameras, as Nerfstudio expects it.
 const POINTS: &str = "sparse_pc.ply";
@@ -424,18 +424,13 @@ impl ExportJob<'_> {
                 ),
             )
         };
-        let origin = *known.first().ok_or_else(refused)?;
-        let metres: Vec<[f64; 3]> = known.iter().map(|&p| gps::to_local(p, origin)).collect();
-        let fitted = gps::fit_similarity(&centres, &metres).filter(|(fit, ..)| fit.is_significant());
-        let (fit, rotation, shift) = fitted.ok_or_else(refused)?;
-        Ok(all
-            .into_iter()
-            .map(|pose| {
-                let turned = gausset_core::se3::mul_vec(&rotation, pose.pose.centre());
-                let metres = std::array::from_fn(|k| fit.scale * turned[k] + shift[k]);
-                (pose.name, gps::to_geodetic(metres, origin))
-            })
-            .collect())
+        let fit = georeference::fit_positions(&centres, &known, None);
+        let fit = fit.filter(|fit| fit.quality.is_significant()).ok_or_else(refused)?;
+        let origin = [fit.origin.latitude, fit.origin.longitude, fit.origin.altitude.unwrap_or_default()];
+        let position = |pose: gausset_pano::poses::NamedPose| {
+            (pose.name, gps::to_geodetic(fit.similarity.apply(pose.pose.centre()), origin))
+        };
+        Ok(all.into_iter().map(position).collect())
     }
 
     /// Whether a mask is exported for an image.

@@ -12,12 +12,13 @@ use std::path::{Path, PathBuf};
 
 use gausset_io::atomic::{Disk, FileSystem, Overwrite, check_free};
 use gausset_io::dataset::colmap::{ColmapPoint, ModelFormat};
-use gausset_io::dataset::scene_extent;
+use gausset_io::dataset::{Georeference, scene_extent};
 use gausset_pano::export::AlignedPoses;
 use gausset_pano::far_points::far_points;
 use gausset_pano::layout::Layout;
 use gausset_pano::selection::SelectBy;
 use gausset_pano::split::SplitDescription;
+use gausset_sfm::align::check_frame_count;
 use gausset_train::{Exposure, Panoramas, Quality, TrainConfig, TrainOptions};
 use serde_json::{Value, json};
 
@@ -142,12 +143,14 @@ pub fn run(options: &PanoOptions, conditions: RunSettings, host: &mut Host<'_>) 
     check_options(options, &folders, host)?;
     let mut cut = split_options(options, &folders.align, alignment_views(options), conditions);
     let source = cut.open(host)?;
+    check_frame_count(&options.input, source.frames.len(), true)?;
     if trains_on_spheres(options) {
         sphere::check(options, &source)?;
     }
     cut.views.lens_views(&source)?;
     let natural = cut.views.views(source.panorama_width)?.first().map_or(16, |view| view.width);
     cut.views.size = Some(natural.min(MAX_ALIGN_SIDE));
+    let _folder = records::OutputFolder::new(&options.output);
     let _lock = records::lock(&options.output)?;
     let is_new = Disk.info(&options.output.join(RECORD)).is_ok_and(|found| found.is_none());
     cut.force = claim(options)?;
@@ -277,6 +280,7 @@ fn write_spheres(
     let masking = FrameMaskOptions { masks, ..options.masking.clone() };
     let with_masks = PanoOptions { masking, ..options.clone() };
     sphere::write(&with_masks, &folders.train, source, poses, points)?;
+    copy_georeference(&folders.align, &records::model_folder(&folders.train))?;
     Ok(extent)
 }
 
@@ -311,7 +315,14 @@ fn write_model(
     let (points, extent) = with_far_points(&folders.train, known, poses, host)?;
     let folder = records::claim_model(&folders.train, options.overwrite)?;
     model::write_colmap(&folder, &description, poses, &points, ModelFormat::Binary)?;
+    copy_georeference(&folders.align, &folder)?;
     Ok(extent)
+}
+
+/// Copies the georeference of the aligned model to another model in the same coordinates.
+fn copy_georeference(aligned: &Path, model: &Path) -> Result<(), Failure> {
+    let place = Georeference::read(&records::model_folder(aligned)).ok().flatten();
+    Ok(records::write_georeference(model, place.as_ref())?)
 }
 
 /// The landmarks, plus far points in the direction of the sky with colours of the views in a folder. Also returns the

@@ -9,6 +9,7 @@ use gausset_io::unfinished_folder::UnfinishedFolder;
 use gausset_pano::frames::{list_frames, video_frames};
 use gausset_pano::selection::{FRAMES_FILE, FrameContent, SelectBy};
 use gausset_pano::video::{FrameSelection, Video, extract};
+use gausset_sfm::align::check_frame_count;
 use gausset_sfm::model::FrameImages;
 use serde_json::{Value, json};
 
@@ -40,7 +41,7 @@ pub(super) struct ImageSet {
 pub(super) fn source(options: &PhotoOptions, host: &Host<'_>) -> Result<ImageSource, Failure> {
     let PhotoOptions { photos, lens, tool, .. } = options;
     if !photos.is_file() {
-        list_photographs(photos)?;
+        check_frame_count(photos, list_photographs(photos)?.len(), false)?;
         lens.refuse_video_options()?;
         return Ok(ImageSource::Photographs);
     }

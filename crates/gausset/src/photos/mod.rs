@@ -13,16 +13,17 @@ mod model;
 
 use std::path::PathBuf;
 
-pub use alignment::PhotoAlignment;
+pub use alignment::{LeftOut, PhotoAlignment};
 use gausset_io::atomic::Overwrite;
 use gausset_io::dataset::CameraModel;
 use gausset_io::input_files::InputFiles;
 use gausset_pano::selection::SelectionCriteria;
-use gausset_train::{TrainConfig, TrainOptions};
+use gausset_train::{Quality, TrainConfig, TrainOptions};
 
 use crate::aligner::AlignerOptions;
 use crate::footage_options::SelectionOptions;
 use crate::frame_selection::Rates;
+use crate::records::OutputFolder;
 use crate::training::{self, RunSettings, Trained};
 use crate::{Event, Failure, Host, records};
 
@@ -100,6 +101,11 @@ impl CaptureOptions {
     }
 }
 
+/// Longest side of the photographs from which features are extracted, px. COLMAP's own limit is 3200: 1.8 times the
+/// pixels. `fast` takes less.
+const MAX_IMAGE_SIZE: u32 = 2400;
+const FAST_IMAGE_SIZE: u32 = 1600;
+
 /// Options of [`align()`] and [`run`].
 #[derive(Clone, Debug)]
 pub struct PhotoOptions {
@@ -111,6 +117,8 @@ pub struct PhotoOptions {
     pub lens: CaptureOptions,
     /// Aligner and its options.
     pub tool: AlignerOptions,
+    /// COLMAP extracts features from photographs whose longest side is reduced to this, px.
+    pub max_image_size: u32,
     /// Whether to replace models that Gausset did not create, and frames and runs with other options.
     pub overwrite: Overwrite,
 }
@@ -124,6 +132,7 @@ impl PhotoOptions {
             output: output.into(),
             lens: CaptureOptions::default(),
             tool: AlignerOptions::default(),
+            max_image_size: MAX_IMAGE_SIZE,
             overwrite: Overwrite::Refuse,
         }
     }
@@ -137,6 +146,7 @@ impl PhotoOptions {
 pub fn align(options: &PhotoOptions, host: &mut Host<'_>) -> Result<PhotoAlignment, Failure> {
     let _reading =
         InputFiles::new([Some(&options.photos), options.lens.masks.as_ref()].into_iter().flatten());
+    let _folder = OutputFolder::new(&options.output);
     let aligned = images::source(options, host).and_then(|source| {
         let _lock = records::lock(&options.output)?;
         let pictures = images::prepare_images(options, source, host)?;
@@ -168,6 +178,10 @@ pub fn run(
         InputFiles::new([Some(&options.photos), options.lens.masks.as_ref()].into_iter().flatten());
     // Report a mistake in the options before any work begins.
     TrainConfig::resolve(&training, None)?;
+    let is_fast = training.quality == Some(Quality::Fast);
+    let max_image_size = if is_fast { FAST_IMAGE_SIZE } else { options.max_image_size };
+    let options = &PhotoOptions { max_image_size, ..options.clone() };
+    let _folder = OutputFolder::new(&options.output);
     let aligned = images::source(options, host).and_then(|source| {
         let lock = records::lock(&options.output)?;
         records::refuse_links_out(&options.output, &["run"])?;

@@ -1,18 +1,19 @@
 //! The model of photographs: an existing one, or a new one by COLMAP.
 
 use gausset_io::atomic::{Disk, FileSystem, Overwrite, WriteError};
+use gausset_io::dataset::Georeference;
 use gausset_io::input::absolute;
 use gausset_io::ownership;
-use gausset_io::unfinished_folder::UnfinishedFolder;
 use gausset_sfm::Alignment;
 use gausset_sfm::align::{AlignJob, CameraSharing};
 use gausset_sfm::model::{CheckedModel, FrameImages};
 use serde_json::{Value, json};
 
+use super::alignment::LeftOut;
 use super::images::ImageSet;
 use super::{PhotoAlignment, PhotoOptions};
 use crate::frame_selection::with_advice;
-use crate::{Event, Failure, Host, Stage, records};
+use crate::{Event, Failure, Host, Stage, georeference, records};
 
 fn cameras(options: &PhotoOptions, pictures: &ImageSet) -> CameraSharing {
     if options.lens.single_camera || pictures.is_video { CameraSharing::Single } else { CameraSharing::Auto }
@@ -68,8 +69,6 @@ pub(super) fn align(
     records::check_model_folder(output, *overwrite)?;
     let program = tool.find_colmap(host)?;
     host.stage(Stage::Align { count: frames.len(), what: "photograph", tool: program.describe() });
-    // The COLMAP database is large and not needed afterwards: the folder is removed even after an error.
-    let work = UnfinishedFolder::new(&Disk, &absolute(output), records::WORK_FOLDER)?;
     let job = AlignJob {
         image_folder: absolute(&pictures.folder),
         mask_folder: lens.masks.as_deref().map(absolute),
@@ -80,7 +79,8 @@ pub(super) fn align(
         camera_params: None,
         cameras: cameras(options, pictures),
         is_sequence: is_sequence(options, pictures),
-        work_folder: work.path().join("colmap"),
+        max_image_size: options.max_image_size,
+        work_folder: absolute(output).join(records::WORK_FOLDER),
         threads: tool.thread_count(),
         seed: tool.seed,
         known_poses: None,
@@ -94,11 +94,19 @@ pub(super) fn align(
     let stop = host.stop();
     let mut report = |progress: &gausset_sfm::AlignProgress| host.report(Event::Aligning(progress.clone()));
     let aligned = gausset_sfm::align(&job, &program, stop, &mut report);
-    let Alignment { model, .. } = aligned.map_err(|error| with_advice(error.into(), &pictures.folder))?;
-    write(options, &model, frames, &record(options, pictures, frames))?;
-    let alignment = summarise(options, &model, frames);
-    for name in &alignment.unregistered {
-        host.warn("photographs", format!("{name}: photograph: did not register"));
+    let aligned = aligned.map_err(|error| with_advice(error.into(), &pictures.folder))?;
+    let Alignment { mut model, unmatched, .. } = aligned;
+    let position = |frame: usize| georeference::position_of(&pictures.folder.join(&frames[frame].name));
+    let place = georeference::georeference(&mut model, frames, &position, host);
+    let record = record(options, pictures, frames);
+    write(options, &model, frames, &record, place.as_ref())?;
+    let mut alignment = summarise(options, &model, frames);
+    for left_out in &mut alignment.left_out {
+        if unmatched.contains(&left_out.name) {
+            left_out.reason = "shares no verified match with another photograph".to_owned();
+        }
+        let LeftOut { name, reason } = left_out;
+        host.warn("photographs", format!("{name}: photograph: {reason}"));
     }
     Ok(alignment)
 }
@@ -108,6 +116,7 @@ fn write(
     model: &CheckedModel,
     frames: &[FrameImages],
     record: &Value,
+    place: Option<&Georeference>,
 ) -> Result<(), Failure> {
     let folder = records::claim_model(&options.output, options.overwrite)?;
     let path = folder.join(records::MODEL_RECORD);
@@ -119,6 +128,7 @@ fn write(
         Disk.remove(&path).map_err(failed)?;
     }
     model.write(&folder, frames)?;
+    records::write_georeference(&folder, place)?;
     if is_ours {
         records::write_record(&path, record)?;
     }
@@ -132,12 +142,20 @@ pub(super) fn summarise(
     frames: &[FrameImages],
 ) -> PhotoAlignment {
     let missing = (0..frames.len()).filter(|index| !model.image_of_frame.contains_key(index));
+    let unregistered: Vec<String> = missing.map(|index| frames[index].name.clone()).collect();
+    let left_out = |name: &String| LeftOut { name: name.clone(), reason: "did not register".to_owned() };
+    let folder = records::model_folder(&options.output);
     PhotoAlignment {
+        schema: PhotoAlignment::SCHEMA,
+        folder: options.output.clone(),
+        photographs: frames.len(),
         frames: frames.len(),
         registered: model.image_of_frame.len(),
         points: model.colmap.points.len(),
         mean_reprojection_px: model.mean_reprojection_error(),
-        unregistered: missing.map(|index| frames[index].name.clone()).collect(),
-        model: records::model_folder(&options.output),
+        left_out: unregistered.iter().map(left_out).collect(),
+        unregistered,
+        georeference: Georeference::read(&folder).ok().flatten(),
+        model: folder,
     }
 }

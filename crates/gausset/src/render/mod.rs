@@ -10,7 +10,7 @@ use gausset_core::camera::CameraError;
 use gausset_core::engine::{Engine, Outputs, RenderOptions, Rendering};
 use gausset_core::se3::Mat3;
 use gausset_io::atomic::Overwrite;
-use gausset_io::dataset::{self, Dataset, OpenOptions};
+use gausset_io::dataset::{self, Dataset};
 use gausset_io::input_files::InputFiles;
 use gausset_io::splat::SpzAxes;
 use gausset_train::cameras::{self, NamedCamera};
@@ -22,7 +22,7 @@ pub use self::output::DepthFormat;
 use self::output::ViewWriter;
 use crate::device::DeviceOptions;
 use crate::saved_run::{
-    ChangedData, DataLocation, SavedRun, file_render_options, load_splats, scene_splat_count,
+    ChangedData, DataLocation, SavedRun, file_render_options, load_splats, open_beside, scene_splat_count,
     splats_from_dataset_of,
 };
 use crate::training::warn_about_dataset;
@@ -200,7 +200,7 @@ fn from_run(
     let file = load_splats(&run.trained_splats()?, options.spz_frame, engine, host)?;
     let turn = run.splats_from_dataset();
     let cameras = match &options.cameras {
-        CameraChoice::Path(path, size) => cameras::read_path(path, *size, &turn)?,
+        CameraChoice::Path(path, size) => cameras::read_path(path, *size, &turn, run.offset())?,
         choice => {
             let place = DataLocation {
                 path: options.data.as_deref(),
@@ -225,10 +225,10 @@ fn from_file(
     let cameras = match (&options.cameras, &options.data) {
         (CameraChoice::Path(path, size), _) => {
             let moved = file.saved_from_dataset.unwrap_or_default();
-            cameras::read_path(path, *size, &moved.rotation)?
+            cameras::read_path(path, *size, &moved.rotation, file.offset)?
         }
         (choice, Some(data)) => {
-            let open = OpenOptions { allow_outside: options.allow_outside, ..OpenOptions::default() };
+            let open = open_beside(&file, options.allow_outside);
             let dataset = dataset::open(data, &open)?;
             warn_about_dataset(&dataset, host);
             reading = Arc::clone(&dataset.reading);

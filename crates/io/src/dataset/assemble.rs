@@ -7,7 +7,7 @@ use std::collections::{BTreeMap, BTreeSet};
 use std::path::{Path, PathBuf};
 use std::sync::Arc;
 
-use gausset_core::Pose;
+use gausset_core::{Pose, se3};
 
 use super::calibration;
 use super::camera_model::{CameraModel, SourceCamera};
@@ -19,13 +19,14 @@ use super::masks::{self, MaskFinder};
 use super::panorama::{Face, face_camera, sphere_camera};
 use super::paths::{ExtensionRule, NameResolver, ResolvedFile};
 use super::similar::FileKind;
-use super::sizes::{check_aspect_ratio, lens_at, scene_extent, training_size};
+use super::sizes::{check_aspect_ratio, far_offset, lens_at, scene_extent, training_size};
 use super::source::{self, SplitRole};
 use super::training_image;
 use super::transforms::Intrinsics;
 use super::warning::{SkipReason, SkippedImage, Warning};
 use super::{
-    AppliedTransform, Dataset, DatasetKind, ImageEntry, OpenOptions, PanoramaTraining, Point, Split,
+    AppliedTransform, Dataset, DatasetKind, Georeference, ImageEntry, OpenOptions, PanoramaTraining, Point,
+    Split,
 };
 use crate::image::{ImageHeader, ImageProblem, read_header, warp};
 use crate::input_files::InputFiles;
@@ -96,6 +97,7 @@ pub(super) struct DatasetBuilder {
     pub(super) cameras: Vec<SourceCamera>,
     pub(super) points: Vec<Point>,
     pub(super) applied_transform: Option<AppliedTransform>,
+    pub(super) georeference: Option<Georeference>,
 }
 
 impl DatasetBuilder {
@@ -112,10 +114,19 @@ impl DatasetBuilder {
         let root = NameResolver::new(&self.folder, options.allow_outside);
         let present = self.locate_images(&root, listed, options, &mut report);
         let present_count = present.len();
-        let (images, split, roles) = self.create_entries(present, options, &mut report)?;
+        let (mut images, split, roles) = self.create_entries(present, options, &mut report)?;
         self.check_usable_count([listed_count, present_count], &images, &split, &root, &report)?;
         self.doubt_cameras(&images, &mut report);
 
+        let far = || far_offset(&images, &split, &self.points);
+        let offset = options.offset.or_else(far).filter(|offset| *offset != [0.0; 3]);
+        if let Some(offset) = offset {
+            images.iter_mut().for_each(|image| image.pose = moved(&image.pose, offset));
+            self.points.iter_mut().for_each(|point| point.position = se3::sub(point.position, offset));
+            if options.offset.is_none() {
+                report.warnings.push(Warning::FarCoordinates { path: self.file.clone(), offset });
+            }
+        }
         let centres: Vec<[f64; 3]> = split.train.iter().map(|&i| images[i].pose.centre()).collect();
         if split.train.len() < MIN_IMAGES_WITHOUT_WARNING {
             let warning = Warning::FewImages { path: self.file.clone(), count: split.train.len() };
@@ -142,6 +153,8 @@ impl DatasetBuilder {
             invert_masks: options.invert_masks,
             scene_extent: options.scene_extent.unwrap_or(extent),
             applied_transform: self.applied_transform,
+            georeference: self.georeference,
+            offset,
             warnings: report.warnings,
             skipped: report.skipped,
             fingerprint: Fingerprint::default(),
@@ -389,6 +402,12 @@ impl DatasetBuilder {
         }
         Ok(())
     }
+}
+
+/// The pose in a world whose coordinates are smaller by `offset`.
+fn moved(pose: &Pose, offset: [f64; 3]) -> Pose {
+    let centre = se3::sub(pose.centre(), offset);
+    Pose { translation: se3::mul_vec(&pose.rotation, centre).map(|v| -v), ..*pose }
 }
 
 /// Why an image gets no entry: it is skipped, or its source is invalid.

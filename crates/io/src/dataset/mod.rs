@@ -17,6 +17,7 @@ pub mod colmap;
 pub mod error;
 pub mod exports;
 mod fingerprint;
+pub mod georeference;
 pub mod init;
 pub mod lens;
 mod limits;
@@ -43,6 +44,7 @@ use gausset_core::{Camera, Pose};
 pub use camera_model::{CameraModel, SourceCamera};
 pub use error::{DatasetError, DatasetProblem};
 pub use fingerprint::{Fingerprint, Sample};
+pub use georeference::Georeference;
 pub use loader::{Loader, LoaderOptions, LoaderStats};
 pub use panorama::Face;
 pub use sizes::scene_extent_of as scene_extent;
@@ -95,6 +97,9 @@ pub struct OpenOptions {
     pub allow_outside: bool,
     /// Scene extent in scene units, instead of the computed one.
     pub scene_extent: Option<f64>,
+    /// What to subtract from the coordinates of the source; `None` = as the distance from the origin needs it. A dataset
+    /// that is opened again beside splats takes theirs.
+    pub offset: Option<[f64; 3]>,
     /// Memory limit for points while they are read, bytes. More points are an error.
     pub memory_bytes: u64,
 }
@@ -112,6 +117,7 @@ impl Default for OpenOptions {
             panoramas: PanoramaTraining::Cube,
             allow_outside: false,
             scene_extent: None,
+            offset: None,
             memory_bytes: u64::MAX,
         }
     }
@@ -277,6 +283,11 @@ pub struct Dataset {
     pub scene_extent: f64,
     /// World transform recorded in a `transforms.json`, if any.
     pub applied_transform: Option<AppliedTransform>,
+    /// Place of the world on the earth, if its model has one: coordinates are metres east, north and up.
+    pub georeference: Option<Georeference>,
+    /// What was subtracted from the coordinates of the source, in its world, because they are too far from the origin for
+    /// 32-bit numbers; `None` = nothing.
+    pub offset: Option<[f64; 3]>,
     /// Warnings for the user, one line each.
     pub warnings: Vec<Warning>,
     /// Skipped images with reasons, sorted by name.

@@ -20,7 +20,7 @@ use super::points::PointCollector;
 use super::source::{self, ColmapSource, JsonFile, JsonSource, Source, SplitRole};
 use super::transforms::{Frame, Transforms};
 use super::warning::{SkipReason, Warning};
-use super::{AppliedTransform, Dataset, DatasetKind, OpenOptions, Point};
+use super::{AppliedTransform, Dataset, DatasetKind, Georeference, OpenOptions, Point};
 
 /// See [`super::open`].
 pub(super) fn open(path: &Path, options: &OpenOptions) -> Result<Dataset, DatasetError> {
@@ -64,6 +64,10 @@ fn open_colmap(
             role: SplitRole::Undecided,
         })
         .collect();
+    let georeference = Georeference::read(&model.path).unwrap_or_else(|error| {
+        report.warnings.push(Warning::GeoreferenceUnreadable { reason: error.to_string() });
+        None
+    });
     let mut read = vec![model.path.clone()];
     let points = colmap_points(&root, &model, options, &mut read, &mut report)?;
     DatasetBuilder {
@@ -75,6 +79,7 @@ fn open_colmap(
         extension: ExtensionRule::Required,
         name_folder: None,
         applied_transform: None,
+        georeference,
         root,
         folder,
         cameras,
@@ -203,6 +208,7 @@ fn open_json(
         extension: ExtensionRule::MayBeMissing,
         name_folder: Some(data),
         applied_transform,
+        georeference: None,
         root,
         folder,
         cameras: Vec::new(),

@@ -3,13 +3,17 @@
 use gausset_core::se3;
 use gausset_core::statistics::median;
 
-use super::Point;
 use super::camera_model::{CameraModel, SourceCamera};
 use super::lens::Lens;
 use super::warning::SkipReason;
+use super::{ImageEntry, Point, Split};
 
 /// Factor on the largest distance of a camera from the mean of all cameras (Kerbl et al. 2023, code).
 const EXTENT_MARGIN: f64 = 1.1;
+
+/// A scene whose cameras are this many extents from the origin is moved there: 32-bit numbers have 24 bits, so they would
+/// keep positions to a ten-thousandth of the extent only.
+const FAR_EXTENTS: f64 = 1000.0;
 
 /// Checks that an image fits its camera: one scale for both sides, each within a pixel, and a trainable model.
 pub(super) fn check_aspect_ratio(camera: &SourceCamera, stored: [u32; 2]) -> Result<(), SkipReason> {
@@ -65,6 +69,22 @@ pub(super) fn training_size(stored: [u32; 2], longest: u32) -> [u32; 2] {
 pub fn scene_extent_of(centres: &[[f64; 3]], points: &[[f64; 3]]) -> f64 {
     let point = |&position: &[f64; 3]| Point { position, colour: [0; 3], error: 0.0, track_length: 0 };
     scene_extent(centres, &points.iter().map(point).collect::<Vec<_>>()).0
+}
+
+/// What to subtract from the coordinates of a scene that is far from the origin: the mean of the training cameras, rounded
+/// to whole units (to hundredths of a scene that is smaller than ten). `None` if it is not far.
+pub(super) fn far_offset(images: &[ImageEntry], split: &Split, points: &[Point]) -> Option<[f64; 3]> {
+    let centres: Vec<[f64; 3]> = split.train.iter().map(|&i| images[i].pose.centre()).collect();
+    let n = centres.len().max(1) as f64;
+    let mean: [f64; 3] = std::array::from_fn(|k| centres.iter().map(|c| c[k] / n).sum());
+    let (extent, spread) = scene_extent(&centres, points);
+    // Without a spread and points, the extent is arbitrary.
+    let is_known = spread > 0.0 || !points.is_empty();
+    if !is_known || se3::norm(mean) <= FAR_EXTENTS * extent {
+        return None;
+    }
+    let unit = if extent < 10.0 { 100.0 } else { 1.0 };
+    Some(mean.map(|v| (v * unit).round() / unit))
 }
 
 /// Scene extent, and the largest distance of a camera from the mean of all.

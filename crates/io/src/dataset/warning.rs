@@ -348,6 +348,23 @@ pub enum Warning {
         /// Message of the reader.
         reason: String,
     },
+    /// The coordinates are too far from the origin.
+    #[error(
+        "{}: coordinates: {} {} {} is subtracted, because the scene is far from the origin; the run and the comments of its PLY keep that",
+        path.display(), offset[0], offset[1], offset[2]
+    )]
+    FarCoordinates {
+        /// The file that lists the images.
+        path: PathBuf,
+        /// What is subtracted.
+        offset: [f64; 3],
+    },
+    /// The georeference of a model cannot be read.
+    #[error("{reason}; the scene is not georeferenced")]
+    GeoreferenceUnreadable {
+        /// Message of the reader.
+        reason: String,
+    },
     /// The points of a `transforms.json` cannot be read.
     #[error("{reason}; the points are left out")]
     PointsUnreadable {

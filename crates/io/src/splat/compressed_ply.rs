@@ -178,6 +178,8 @@ pub(super) fn read(source: &mut SourceFile<'_>) -> Result<Initial, SplatError> {
         flat: header.comments.flat,
         vertical_axis: header.comments.vertical_axis,
         saved_from_dataset: header.comments.saved_from_dataset,
+        georeference: header.comments.georeference,
+        offset: header.comments.offset,
         ..document
     }))
 }

@@ -7,6 +7,7 @@ use gausset_core::splats_transform::Similarity;
 use gausset_page::scene::ScenePage;
 
 use super::{Format, ReadReport};
+use crate::dataset::georeference::EarthPlace;
 
 /// A splat file in memory.
 #[derive(Clone, Debug, PartialEq)]
@@ -22,6 +23,10 @@ pub struct SplatFile {
     /// Transform of the splats since training, `saved_from_dataset`, if the file contains it. It maps cameras of the
     /// dataset to the axes of the file.
     pub saved_from_dataset: Option<Similarity>,
+    /// Place of the dataset on the earth, if the file contains it: there, coordinates are metres east, north and up of it.
+    pub georeference: Option<EarthPlace>,
+    /// What was subtracted from the coordinates of the dataset, if the file contains it.
+    pub offset: Option<[f64; 3]>,
     /// Number of splats at the end that are a sky far behind the scene, as Gausset exports it.
     pub sky: usize,
     /// Page settings in the axes of the splats; only HTML pages store them.
@@ -49,6 +54,8 @@ impl SplatFile {
             flat: false,
             vertical_axis: None,
             saved_from_dataset: None,
+            georeference: None,
+            offset: None,
             sky: 0,
             page: None,
             format: Format::Ply,
@@ -65,6 +72,8 @@ impl SplatFile {
             sky,
             vertical_axis: self.vertical_axis,
             saved_from_dataset: self.saved_from_dataset,
+            georeference: self.georeference,
+            offset: self.offset,
             antialiased: self.antialiased,
             flat: self.flat,
             page: self.page.clone(),

@@ -1,5 +1,5 @@
-//! Metadata that files contain in addition to the splats: up direction, transform since training, which splats are a
-//! sky, rendering mode.
+//! Metadata that files contain in addition to the splats: up direction, transform since training, place on the earth, which
+//! splats are a sky, rendering mode.
 //!
 //! A PLY stores it in comments. GLB (`asset.extras.gausset`), SOG (`asset.gausset` of `meta.json`) and SPZ 4 (an
 //! extension) store the same lines where other readers ignore them. They refer to the axes of a PLY.
@@ -33,6 +33,8 @@ pub(super) fn apply_metadata<'a>(document: SplatFile, lines: impl IntoIterator<I
         flat: document.flat || said.flat,
         vertical_axis: document.vertical_axis.or(said.vertical_axis),
         saved_from_dataset: document.saved_from_dataset.or(said.saved_from_dataset),
+        georeference: document.georeference.or(said.georeference),
+        offset: document.offset.or(said.offset),
         sky: sky.unwrap_or(document.sky),
         ..document
     }

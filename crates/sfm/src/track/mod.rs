@@ -11,7 +11,7 @@
 
 mod interpolation;
 mod offset;
-mod solve;
+pub(crate) mod solve;
 
 use gausset_core::Pose;
 use serde::Serialize;

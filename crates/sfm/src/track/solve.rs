@@ -10,7 +10,7 @@ use crate::compare::Similarity;
 use crate::gps::nearest_rotation;
 
 /// Rounds of reweighting, and how many of them use L1 weights at the beginning.
-pub(super) const ROUNDS: usize = 20;
+pub(crate) const ROUNDS: usize = 20;
 pub(super) const L1_ROUNDS: usize = 6;
 /// Standard deviation of a heading or a tilt, radians; and the least standard deviation of positions, as a fraction of
 /// their spread. Without that bound, noise-free positions would leave viewing directions no weight in what only they
@@ -19,15 +19,15 @@ const DIRECTION_DEVIATION: f64 = 0.1;
 const MIN_POSITION_DEVIATION: f64 = 1e-3;
 
 /// Known directions: in the world of the camera, and in east, north, up.
-pub(super) type Directions = Vec<([f64; 3], [f64; 3])>;
+pub(crate) type Directions = Vec<([f64; 3], [f64; 3])>;
 
 /// Frames with their positions.
-pub(super) struct Correspondences {
-    pub(super) centres: Vec<[f64; 3]>,
-    pub(super) positions: Vec<[f64; 3]>,
-    directions: Directions,
+pub(crate) struct Correspondences {
+    pub(crate) centres: Vec<[f64; 3]>,
+    pub(crate) positions: Vec<[f64; 3]>,
+    pub(crate) directions: Directions,
     /// Frames with a known viewing direction.
-    pub(super) frames_with_direction: usize,
+    pub(crate) frames_with_direction: usize,
 }
 
 pub(super) fn correspondences(
@@ -75,9 +75,9 @@ pub(super) fn directions_of(fix: &GpsFix, pose: &Pose, out: &mut Directions) {
 }
 
 /// A weighted similarity: rotation from positions and directions, scale and translation from positions.
-pub(super) struct WeightedFit {
-    pub(super) similarity: Similarity,
-    pub(super) residuals: Vec<f64>,
+pub(crate) struct WeightedFit {
+    pub(crate) similarity: Similarity,
+    pub(crate) residuals: Vec<f64>,
 }
 
 fn fit_weighted(paired: &Correspondences, weights: &[f64], looks: f64, previous: f64) -> Option<WeightedFit> {
@@ -146,7 +146,7 @@ pub(super) fn median_spread(points: &[[f64; 3]]) -> f64 {
 }
 
 /// The robust fit: the solution and its weights.
-pub(super) fn fit_robust(paired: &Correspondences, rounds: usize) -> Option<(WeightedFit, Vec<f64>)> {
+pub(crate) fn fit_robust(paired: &Correspondences, rounds: usize) -> Option<(WeightedFit, Vec<f64>)> {
     if paired.centres.len() < MIN_FRAMES {
         return None;
     }

@@ -252,6 +252,7 @@ impl TrainConfig {
             },
             scene_extent: (self.data.scene_extent > 0.0).then_some(self.data.scene_extent),
             allow_outside: self.data.allow_outside,
+            offset: None,
             memory_bytes: MemoryPlan::opening_budget(self.max_memory_bytes()),
         }
     }

@@ -47,6 +47,9 @@ pub struct RunRecord {
     /// Longest side of the depth maps in px, of a run that made some for its start.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub stereo_side: Option<u32>,
+    /// What was subtracted from the coordinates of the dataset, because they are far from the origin.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub offset: Option<[f64; 3]>,
     /// Rotation `saved_from_dataset` of all saved results (rows); it maps up to -y.
     pub up_rotation: [[f64; 3]; 3],
 }
@@ -103,6 +106,7 @@ impl RecordedRun {
         let record: RunRecord =
             record.try_into().map_err(|error: toml::de::Error| bad(error.message().trim_end().to_owned()))?;
         let numbers = record.up_rotation.iter().flatten().copied();
+        let numbers = numbers.chain(record.offset.into_iter().flatten());
         let numbers = numbers.chain(record.background.map(f64::from)).chain([record.scene_extent]);
         if !numbers.into_iter().all(f64::is_finite) {
             return Err(bad("a number is not finite".to_owned()));

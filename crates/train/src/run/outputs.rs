@@ -166,7 +166,16 @@ impl RunOutputs {
         let sky = Corrections::append_sky(&mut state.splats, &state.corrections, dataset, scene.extent);
         let vertical_axis = (rotation != IDENTITY3).then(|| SAVED_UP.map(|v| v as f32));
         let antialiased = recipe.antialiased;
-        let mut document = SplatFile { antialiased, sky, vertical_axis, ..SplatFile::new(state.splats) };
+        let georeference = dataset.georeference.as_ref().map(|found| found.origin);
+        let offset = dataset.offset;
+        let mut document = SplatFile {
+            antialiased,
+            sky,
+            vertical_axis,
+            georeference,
+            offset,
+            ..SplatFile::new(state.splats)
+        };
         // An identity rotation must not change any bits.
         document.transform(&saved_from_dataset);
         let write = WriteOptions { label: "splats", needed_bytes: 0, overwrite: Overwrite::Replace };

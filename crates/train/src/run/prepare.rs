@@ -137,7 +137,8 @@ pub(super) fn run_record(
         },
         colours,
         stereo_side,
-        up_rotation: up::rotation(config.up, &train_poses(dataset)),
+        offset: dataset.offset,
+        up_rotation: up::rotation_of(config.up, dataset),
     }
 }
 

@@ -47,7 +47,7 @@ impl BenchScene {
             console.warn("the splats", line);
         }
         let cameras = match &args.camera {
-            Some(cameras) => cameras::read_path(cameras, args.size, &NO_ROTATION)?,
+            Some(cameras) => cameras::read_path(cameras, args.size, &NO_ROTATION, None)?,
             None => {
                 let [width, height] = args.size.map_or([None, None], |size| size.map(Some));
                 let shape = ImageShape { width, height, vertical_fov: None };

@@ -73,6 +73,7 @@ pub(in crate::dataset) fn open(
         extension: ExtensionRule::MayBeMissing,
         name_folder: None,
         applied_transform: None,
+        georeference: None,
         root: root.clone(),
         folder,
         masks: options.masks.clone().unwrap_or_else(|| root.join("masks")),

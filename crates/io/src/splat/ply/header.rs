@@ -5,6 +5,7 @@ use gausset_core::se3::{self, Mat3};
 use gausset_core::splats_transform::Similarity;
 
 use super::input::PlyReader;
+use crate::dataset::georeference::EarthPlace;
 use crate::splat::SplatError;
 use crate::text::quote;
 
@@ -150,6 +151,10 @@ pub(in crate::splat) struct CommentMetadata {
     pub(in crate::splat) vertical_axis: Option<[f32; 3]>,
     /// `gausset saved_from_dataset …`: scale, rows of the rotation, translation.
     pub(in crate::splat) saved_from_dataset: Option<Similarity>,
+    /// `gausset georeference …`: latitude, longitude, and altitude if it is known.
+    pub(in crate::splat) georeference: Option<EarthPlace>,
+    /// `gausset offset …`: what was subtracted from the dataset's coordinates.
+    pub(in crate::splat) offset: Option<[f64; 3]>,
     /// `gausset sky N`: number of splats at the end that are the sky.
     pub(in crate::splat) sky: u64,
 }
@@ -264,6 +269,10 @@ impl CommentMetadata {
             self.antialiased = flag.trim_start_matches([':', ' ', '\t']) == "1";
         } else if let Some(numbers) = text.strip_prefix("gausset saved_from_dataset") {
             self.saved_from_dataset = similarity(numbers);
+        } else if let Some(numbers) = text.strip_prefix("gausset georeference") {
+            self.georeference = earth_place(numbers);
+        } else if let Some(numbers) = text.strip_prefix("gausset offset") {
+            self.offset = finite_numbers(numbers).and_then(|numbers| numbers.try_into().ok());
         } else if let Some(count) = text.strip_prefix("gausset sky") {
             self.sky = count.trim().parse().unwrap_or(0);
         } else if let Some(axis) = text.strip_prefix("vertical axis:") {
@@ -276,6 +285,22 @@ impl CommentMetadata {
             };
         }
     }
+}
+
+/// Parses numbers separated by blanks; `None` if one is not finite.
+fn finite_numbers(text: &str) -> Option<Vec<f64>> {
+    let number = |word: &str| word.parse().ok().filter(|v: &f64| v.is_finite());
+    text.split_ascii_whitespace().map(number).collect()
+}
+
+/// Parses latitude, longitude and altitude, which may be missing; `None` if they are not a place.
+fn earth_place(text: &str) -> Option<EarthPlace> {
+    let place = match *finite_numbers(text)? {
+        [latitude, longitude] => EarthPlace { latitude, longitude, altitude: None },
+        [latitude, longitude, altitude] => EarthPlace { latitude, longitude, altitude: Some(altitude) },
+        _ => return None,
+    };
+    place.is_valid().then_some(place)
 }
 
 /// Parses scale, rows of the rotation, translation; `None` if they are not a similarity.

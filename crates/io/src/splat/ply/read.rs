@@ -47,6 +47,8 @@ pub(in crate::splat) fn read_ply(source: &mut SourceFile<'_>) -> Result<Initial,
                 flat: flat || header.comments.flat,
                 vertical_axis: header.comments.vertical_axis,
                 saved_from_dataset: header.comments.saved_from_dataset,
+                georeference: header.comments.georeference,
+                offset: header.comments.offset,
                 sky,
                 ..document
             })

@@ -5,6 +5,7 @@ use std::io::{self, Write};
 
 use gausset_core::Splats;
 
+use crate::dataset::georeference::EarthPlace;
 use crate::splat::{Format, SaveOptions, SaveReport, SplatFile};
 
 /// Rows per write.
@@ -98,6 +99,13 @@ pub(in crate::splat) fn comments(document: &SplatFile) -> String {
             let _ = write!(text, " {number}");
         }
         text.push('\n');
+    }
+    if let Some(EarthPlace { latitude, longitude, altitude }) = document.georeference {
+        let altitude = altitude.map_or_else(String::new, |altitude| format!(" {altitude}"));
+        let _ = writeln!(text, "comment gausset georeference {latitude} {longitude}{altitude}");
+    }
+    if let Some([x, y, z]) = document.offset {
+        let _ = writeln!(text, "comment gausset offset {x} {y} {z}");
     }
     if document.sky > 0 {
         let _ = writeln!(text, "comment gausset sky {}", document.sky);

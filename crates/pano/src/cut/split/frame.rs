@@ -21,7 +21,7 @@ use crate::cut::grade::Grade;
 use crate::source::decoded::size_mismatch;
 use crate::source::frames::SourceFrame;
 use crate::source::load::{self, LoadedImage};
-use crate::source::metadata::{GpsPosition, Metadata};
+use crate::source::metadata::Metadata;
 use crate::sphere::geometry::View;
 use crate::sphere::projection::Projection;
 
@@ -102,9 +102,7 @@ pub(super) fn process_frame(
             return Err(FrameError::Frame(format!("{}: view: cannot be encoded: {what}", source.stem)));
         }
     }
-    let gps = metadata
-        .position()
-        .map(|GpsPosition { latitude, longitude, altitude }| [latitude, longitude, altitude]);
+    let gps = metadata.position();
     let name = source.files.first().and_then(|f| f.file_name()).map(|n| n.to_string_lossy().into_owned());
     let line = ManifestLine {
         frame: source.stem.clone(),

@@ -17,6 +17,7 @@ use super::settings::{Naming, Numbering, SplitSettings, WorkerSettings};
 use crate::cut::equalise::Equalise;
 use crate::source::frames::{SourceFrame, portable_stem};
 use crate::source::json::{self, JsonError};
+use crate::source::metadata::GpsPosition;
 use crate::sphere::geometry::View;
 use crate::sphere::layout::{ViewError, check_view};
 use crate::sphere::lens_views::{frame_of_lens, lens_frame};
@@ -52,9 +53,9 @@ pub struct ManifestLine {
     pub settings: String,
     /// Length of each view's file, bytes.
     pub views: Vec<u64>,
-    /// Latitude, longitude (degrees) and altitude (m), when known.
+    /// GPS position: latitude, longitude (degrees), and altitude (m) if it is known.
     #[serde(default, skip_serializing_if = "Option::is_none")]
-    pub gps: Option<[f64; 3]>,
+    pub gps: Option<GpsPosition>,
     /// The mask file, if the frame has one.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub mask: Option<MaskFile>,

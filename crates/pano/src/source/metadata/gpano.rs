@@ -21,29 +21,31 @@ pub struct GPano {
     pub is_other_projection: bool,
 }
 
+/// The first value of an attribute or element of an XMP packet, by its whole name.
+pub(super) fn xmp_value<'a>(xmp: &'a str, key: &str) -> Option<&'a str> {
+    let mut rest = xmp;
+    loop {
+        let at = rest.find(key)?;
+        rest = rest.get(at + key.len()..)?;
+        let trimmed = rest.trim_start();
+        if let Some(after) = trimmed.strip_prefix('=') {
+            let after = after.trim_start();
+            let quote = after.chars().next().filter(|c| matches!(c, '"' | '\''))?;
+            return after.get(1..)?.split(quote).next();
+        }
+        if let Some(after) = trimmed.strip_prefix('>') {
+            return after.split('<').next();
+        }
+    }
+}
+
 /// Parses the GPano attributes or elements of an XMP packet.
 #[must_use]
 pub fn parse_gpano(xmp: &str) -> Option<GPano> {
     if !xmp.contains("GPano:") {
         return None;
     }
-    let text = |name: &str| -> Option<&str> {
-        let key = format!("GPano:{name}");
-        let mut rest = xmp;
-        loop {
-            let at = rest.find(&key)?;
-            rest = rest.get(at + key.len()..)?;
-            let trimmed = rest.trim_start();
-            if let Some(after) = trimmed.strip_prefix('=') {
-                let after = after.trim_start();
-                let quote = after.chars().next().filter(|c| matches!(c, '"' | '\''))?;
-                return after.get(1..)?.split(quote).next();
-            }
-            if let Some(after) = trimmed.strip_prefix('>') {
-                return after.split('<').next();
-            }
-        }
-    };
+    let text = |name: &str| xmp_value(xmp, &format!("GPano:{name}"));
     let number = |name: &str| text(name)?.trim().parse::<f64>().ok().filter(|v| v.is_finite());
     let pair = |a: &str, b: &str| Some([number(a)?, number(b)?]);
     Some(GPano {

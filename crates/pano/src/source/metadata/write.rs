@@ -246,7 +246,7 @@ mod tests {
         assert_eq!(said(&back), said(&source));
         let position = back.position().unwrap();
         assert!((position.latitude + 48.51).abs() < 1e-9 && (position.longitude - 2.0).abs() < 1e-9);
-        assert!((position.altitude - 123.0).abs() < 1e-9);
+        assert!((position.altitude.unwrap() - 123.0).abs() < 1e-9);
         assert_eq!(back.heading(), Some(30.0));
         assert!(String::from_utf8_lossy(&file).contains("pano:frame=\"a &amp; b\" pano:view=\"view02\""));
         // Every truncation is parsed without a panic.

@@ -1,0 +1,150 @@
+//! Places a model on the earth by the GPS positions of its photographs or panoramas.
+
+use std::io::Read;
+use std::path::Path;
+
+use gausset_core::Pose;
+use gausset_io::dataset::Georeference;
+use gausset_io::dataset::georeference::{EarthPlace, GeoreferencedPicture};
+use gausset_io::input;
+use gausset_pano::metadata::{GpsPosition, Metadata};
+use gausset_sfm::georeference::{self, GeoFit};
+use gausset_sfm::model::{CheckedModel, FrameImages};
+use gausset_train::{Up, up};
+
+use crate::{Event, Host};
+
+/// Metadata stand at the beginning of a file; a JPEG segment has at most 64 KiB.
+const METADATA_BYTES: u64 = 1 << 20;
+
+/// GPS position of a photograph; `None` if it has none or cannot be read.
+pub(crate) fn position_of(path: &Path) -> Option<GpsPosition> {
+    let mut start = Vec::new();
+    input::open(path, input::NO_LIMIT).ok()?.take(METADATA_BYTES).read_to_end(&mut start).ok()?;
+    Metadata::from_start(&start).position()
+}
+
+/// Fits camera centres to GPS positions; `None` if there are fewer than three, or they do not fit.
+pub(crate) fn fit_positions(
+    centres: &[[f64; 3]],
+    positions: &[GpsPosition],
+    up: Option<[f64; 3]>,
+) -> Option<GeoFit> {
+    let place = |position: &GpsPosition| EarthPlace {
+        latitude: position.latitude,
+        longitude: position.longitude,
+        altitude: position.altitude,
+    };
+    georeference::fit(centres, &positions.iter().map(place).collect::<Vec<_>>(), up)
+}
+
+/// Maps a model to metres east, north and up, if the GPS positions of its frames fit it. Reports whether they do.
+pub(crate) fn georeference(
+    model: &mut CheckedModel,
+    frames: &[FrameImages],
+    position: &dyn Fn(usize) -> Option<GpsPosition>,
+    host: &mut Host<'_>,
+) -> Option<Georeference> {
+    let (mut names, mut centres, mut positions) = (Vec::new(), Vec::new(), Vec::new());
+    for (&frame, &image) in &model.image_of_frame {
+        if let Some(position) = position(frame) {
+            names.push(frames[frame].name.clone());
+            centres.push(model.pose(image).centre());
+            positions.push(position);
+        }
+    }
+    let poses: Vec<Pose> = (0..model.colmap.images.len()).map(|image| model.pose(image)).collect();
+    let fit = fit_positions(&centres, &positions, up::direction(Up::Auto, &poses))?;
+    if !fit.quality.is_significant() {
+        host.report(Event::NoMetricScale);
+        return None;
+    }
+    model.transform(&fit.similarity);
+    let found = describe(fit, names);
+    let (positions, residual, left_out) = (found.positions, found.residual_m, found.left_out.clone());
+    host.report(Event::MetricScale { positions, residual, left_out });
+    Some(found)
+}
+
+fn describe(fit: GeoFit, names: Vec<String>) -> Georeference {
+    let GeoFit { origin, similarity, residuals, is_used, quality } = fit;
+    let pictures = names.into_iter().zip(residuals).zip(is_used);
+    let pictures: Vec<GeoreferencedPicture> =
+        pictures.map(|((name, residual_m), used)| GeoreferencedPicture { name, residual_m, used }).collect();
+    Georeference {
+        schema: Georeference::SCHEMA,
+        origin,
+        scale: similarity.scale,
+        rotation: similarity.rotation,
+        translation: similarity.translation,
+        positions: quality.count,
+        residual_m: quality.residual,
+        spread_m: quality.spread,
+        left_out: pictures.iter().filter(|p| !p.used).map(|p| p.name.clone()).collect(),
+        pictures,
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use gausset_core::se3;
+    use gausset_io::dataset::colmap::{ColmapImage, ColmapModel};
+    use gausset_sfm::gps::to_geodetic;
+
+    use super::*;
+
+    /// A model of `count` photographs that look straight down from 80 m, in other units and axes, and their positions.
+    fn flight(count: usize) -> (CheckedModel, Vec<FrameImages>, Vec<GpsPosition>) {
+        let turn = se3::rotation_from_quaternion([0.5, -0.5, 0.7, 0.1]);
+        let (mut images, mut frames, mut positions) = (Vec::new(), Vec::new(), Vec::new());
+        for k in 0..count {
+            let metres = [10.0 * (k % 3) as f64, 12.0 * (k / 3) as f64, 80.0 + (k % 2) as f64];
+            let centre = se3::mul_vec(&turn, metres.map(|v| 0.1 * v));
+            // Image axes on the earth: x east, y south, z down.
+            let level = [[1.0, 0.0, 0.0], [0.0, -1.0, 0.0], [0.0, 0.0, -1.0]];
+            let rotation = se3::mul(&level, &se3::transpose(&turn));
+            let translation = se3::mul_vec(&rotation, centre).map(|v| -v);
+            let name = format!("{k}.jpg");
+            images.push(ColmapImage::new(k as u32 + 1, name.clone(), 1, &Pose { rotation, translation }));
+            frames.push(FrameImages { name: name.clone(), images: vec![name] });
+            let [latitude, longitude, altitude] = to_geodetic(metres, [48.0, 11.0, 400.0]);
+            positions.push(GpsPosition { latitude, longitude, altitude: Some(altitude) });
+        }
+        let colmap = ColmapModel { cameras: Vec::new(), images, points: Vec::new() };
+        let image_of_frame = (0..count).map(|k| (k, k)).collect();
+        (CheckedModel { colmap, image_of_frame }, frames, positions)
+    }
+
+    fn place(count: usize, edit: impl Fn(&mut Vec<GpsPosition>)) -> (CheckedModel, Option<Georeference>) {
+        let (mut model, frames, mut positions) = flight(count);
+        edit(&mut positions);
+        let (stop, mut ignore) = (Default::default(), |_| {});
+        let mut host = Host::new(&stop, &mut ignore);
+        let found = georeference(&mut model, &frames, &|k| Some(positions[k]), &mut host);
+        (model, found)
+    }
+
+    #[test]
+    fn a_flight_becomes_metres_east_north_and_up_and_names_what_does_not_fit() {
+        let (model, found) = place(9, |positions| positions[4].altitude = Some(0.0));
+        let found = found.unwrap();
+        assert_eq!(found.left_out, ["4.jpg"]);
+        assert!((found.scale - 10.0).abs() < 1e-3 && found.positions == 8, "{found:?}");
+        let away = se3::sub(model.pose(7).centre(), model.pose(1).centre());
+        assert!((away[0]).abs() < 1e-3 && (away[1] - 24.0).abs() < 1e-3, "north: {away:?}");
+        let looks = model.pose(3).rotation[2];
+        assert!((looks[2] + 1.0).abs() < 1e-6, "down: {looks:?}");
+    }
+
+    #[test]
+    fn two_positions_and_positions_that_scatter_leave_the_model_as_it_is() {
+        let original = flight(9).0;
+        let (model, found) = place(9, |positions| {
+            for (k, position) in positions.iter_mut().enumerate() {
+                position.latitude = 48.0 + 0.001 * libm::sin(5.0 * k as f64);
+            }
+        });
+        assert!(found.is_none() && model.pose(3) == original.pose(3));
+        assert!(place(2, |_| {}).1.is_none());
+    }
+}
