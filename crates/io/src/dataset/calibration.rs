@@ -42,7 +42,7 @@ pub(super) fn doubt(camera: &SourceCamera) -> Option<String> {
             px(FOCAL_RATIO.end() * side)
         ));
     }
-    if (0..2).any(|axis| !(0.0..=size[axis]).contains(&centre[axis])) {
+    if centre.iter().zip(size).any(|(place, size)| !(0.0..=size).contains(place)) {
         let [x, y] = centre.map(px);
         return Some(format!(
             "principal point is ({x}, {y}) px (expected inside the pictures of {}x{} px)",
