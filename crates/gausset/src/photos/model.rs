@@ -14,7 +14,13 @@ use super::{PhotoAlignment, PhotoOptions};
 use crate::{Event, Failure, Host, Stage, records};
 
 fn cameras(options: &PhotoOptions, pictures: &ImageSet) -> CameraSharing {
-    if options.lens.single_camera || pictures.is_video { CameraSharing::Single } else { CameraSharing::Auto }
+    if options.lens.single_camera || pictures.is_video {
+        CameraSharing::Single
+    } else if pictures.has_camera_per_folder {
+        CameraSharing::PerFolder
+    } else {
+        CameraSharing::Auto
+    }
 }
 
 fn is_sequence(options: &PhotoOptions, pictures: &ImageSet) -> bool {
