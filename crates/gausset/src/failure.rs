@@ -26,6 +26,8 @@ use gausset_train::cameras::CameraPathError;
 use gausset_train::{ConfigError, EvalError, GainsError, OptionsError, TrainError};
 use serde::Serialize;
 
+use crate::photos::advice_for_photographs;
+
 /// Why a job was refused or failed. Displays as one line; serialises as the error object of `--json`.
 ///
 /// ```
@@ -158,6 +160,14 @@ impl From<DatasetError> for Failure {
     fn from(error: DatasetError) -> Self {
         match error {
             DatasetError::TooManyPoints { .. } => Self::from_error("memory", error),
+            DatasetError::NotADataset { ref path, splats: None } => match advice_for_photographs(path) {
+                Some(advice) => {
+                    let line = error.to_string();
+                    let found = line.rsplit_once("; ").map_or(line.as_str(), |(found, _)| found);
+                    Self::new("dataset", format!("{found}; {advice}"))
+                }
+                None => Self::from_error("dataset", error),
+            },
             _ => Self::from_error("dataset", error),
         }
     }

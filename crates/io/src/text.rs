@@ -1,6 +1,7 @@
 //! Formats numbers and untrusted text for messages.
 
 use std::borrow::Cow;
+use std::path::Path;
 
 /// Formats a byte count: `512 bytes`, `1.5 KiB`, `2.0 GiB`.
 ///
@@ -174,6 +175,18 @@ pub fn excerpt(text: &str) -> String {
     escape_controls(&text[..end]).into_owned() + cut
 }
 
+/// Formats a path as one word of a POSIX shell, in single quotes where needed. A path that begins with `-` gets `./`.
+#[must_use]
+pub fn shell_quote(path: &Path) -> String {
+    let text = path.display().to_string();
+    let text = if text.starts_with('-') { format!("./{text}") } else { text };
+    let is_plain = |c: char| c.is_alphanumeric() || "/._-+=:,@%".contains(c);
+    if !text.is_empty() && text.chars().all(is_plain) {
+        return text;
+    }
+    format!("'{}'", text.replace('\'', r"'\''"))
+}
+
 #[cfg(test)]
 mod tests {
     #[test]
@@ -236,5 +249,22 @@ mod tests {
         assert_eq!(super::format_bytes(1023), "1023 bytes");
         assert_eq!(super::format_bytes(1536), "1.5 KiB");
         assert_eq!(super::format_bytes(u64::MAX), "16384.0 PiB");
+    }
+
+    #[test]
+    fn a_shell_reads_the_path_that_was_meant() {
+        let cases = [
+            ("runs/garden", "runs/garden"),
+            ("my run", "'my run'"),
+            ("it's", r"'it'\''s'"),
+            ("$HOME;rm *", "'$HOME;rm *'"),
+            ("~", "'~'"),
+            ("-o", "./-o"),
+            ("", "''"),
+            ("großer_see", "großer_see"),
+        ];
+        for (path, word) in cases {
+            assert_eq!(super::shell_quote(std::path::Path::new(path)), word);
+        }
     }
 }

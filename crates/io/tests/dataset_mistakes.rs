@@ -375,7 +375,7 @@ fn colmap_mistakes() -> Vec<Mistake> {
         ),
         with("too_many_unreadable", {
             let scene = Scene::colmap(ModelFormat::Binary);
-            scene.write("images/left/img 0.png", b"RIFF\0\0\0\0WEBP");
+            scene.write("images/left/img 0.png", b"GIF89a");
             scene.write("images/left/img 1.png", b"hello");
             scene
         }),

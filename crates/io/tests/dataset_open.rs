@@ -55,7 +55,9 @@ fn an_unreadable_picture_does_not_reshuffle_the_test_set() {
     assert_eq!(after.images.len(), 29);
     assert_eq!(
         scene.report(),
-        ["left/img 1.png: picture: is of an unknown format (expected JPEG or PNG); convert it; skipped"]
+        [
+            "left/img 1.png: picture: is of an unknown format (expected JPEG, PNG, TIFF or WebP); convert it; skipped"
+        ]
     );
     // A missing file and an invalid pose do: neither is among the images to split.
     scene.remove("images/left/img 1.png");

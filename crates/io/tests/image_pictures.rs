@@ -140,10 +140,9 @@ fn the_content_counts_and_not_the_extension() {
     let path = scene.write("really.jpg", &tiny_png(16, 12));
     assert_eq!(read_header(&path).unwrap().format, ImageFormat::Png);
     assert_eq!(decode_file(&path).unwrap().width, 16);
-    let formats: [(&[u8], &str); 7] = [
-        (b"RIFF\0\0\0\0WEBPVP8 ", "WebP"),
+    let formats: [(&[u8], &str); 6] = [
         (b"GIF89a", "GIF"),
-        (b"II*\0", "TIFF or a raw format"),
+        (b"FUJIFILMCCD-RAW ", "a raw photograph"),
         (b"\0\0\0\x18ftypheic", "HEIC"),
         (b"\0\0\0\x18ftypavif", "AVIF"),
         (b"version https://git-lfs.github.com/spec/v1", "a Git LFS pointer (run `git lfs pull`)"),
@@ -155,14 +154,14 @@ fn the_content_counts_and_not_the_extension() {
 }
 
 #[test]
-fn exif_orientation_is_read_and_never_applied() {
+fn exif_orientation_is_read_and_turns_the_view() {
     for (orientation, little) in [(1, true), (6, true), (8, false), (3, false)] {
         let bytes = flat_jpeg(3, 0xC0, 8, &exif(orientation, little));
         assert_eq!(parse_header(Cursor::new(&bytes)).unwrap().orientation, orientation);
     }
     let bytes = flat_jpeg(3, 0xC0, 8, &exif(9, true));
     assert_eq!(parse_header(Cursor::new(&bytes)).unwrap().orientation, 1, "9 is no orientation");
-    // A wide image with an upright orientation stays wide, and the dataset warns once.
+    // Its pixels stay as they are stored for the camera; the view of both is turned, and the dataset says so once.
     let scene = Scene::json("\"fl_x\": 14,", "");
     for i in 0..9 {
         scene.write(&format!("images/{i}.png"), &flat_jpeg(3, 0xC0, 8, &exif(6, true)));
@@ -170,8 +169,8 @@ fn exif_orientation_is_read_and_never_applied() {
     let report = scene.report();
     assert!(
         report.contains(
-            &"DATA: EXIF orientation ignored in 9 pictures, because poses belong to the stored pixels \
-          (the first: images/0.png, orientation 6)"
+            &"DATA: EXIF orientation: 9 pictures turned upright, each with its camera: poses belong to the stored \
+              pixels (the first: images/0.png, orientation 6)"
                 .to_owned()
         ),
         "{report:?}"
@@ -366,4 +365,109 @@ fn a_header_tells_whether_the_decoder_keeps_coefficients() {
     assert!(keeps(&jpeg(0xC0, 1)), "baseline, one colour after the other");
     assert!(keeps(&jpeg(0xC2, 3)), "progressive");
     assert!(keeps(&jpeg(0xC0, 3)[..25]), "nobody knows");
+}
+
+/// A TIFF with the given entries of tag, type (SHORT or LONG) and value, and one strip of pixels after them.
+fn tiff(
+    little: bool,
+    size: [u32; 2],
+    bits: u16,
+    channels: u16,
+    more: &[(u16, u16)],
+    pixels: &[u8],
+) -> Vec<u8> {
+    let u16s = |v: u16| if little { v.to_le_bytes() } else { v.to_be_bytes() };
+    let u32s = |v: u32| if little { v.to_le_bytes() } else { v.to_be_bytes() };
+    let short = |v: u16| [u16s(v).to_vec(), vec![0, 0]].concat();
+    let long = |v: u32| u32s(v).to_vec();
+    let photometric = if channels < 3 { 1 } else { 2 };
+    let count = 10 + more.len() as u32;
+    let bits_at = 8 + 2 + 12 * count + 4;
+    let strip_at = bits_at + 2 * u32::from(channels.max(2));
+    let mut entries: Vec<(u16, u16, u32, Vec<u8>)> = vec![
+        (256, 4, 1, long(size[0])),
+        (257, 4, 1, long(size[1])),
+        (258, 3, u32::from(channels), if channels > 2 { long(bits_at) } else { short(bits) }),
+        (259, 3, 1, short(1)),
+        (262, 3, 1, short(photometric)),
+        (273, 4, 1, long(strip_at)),
+        (277, 3, 1, short(channels)),
+        (278, 4, 1, long(size[1])),
+        (279, 4, 1, long(pixels.len() as u32)),
+        (284, 3, 1, short(1)),
+    ];
+    entries.extend(more.iter().map(|&(tag, value)| (tag, 3, 1, short(value))));
+    entries.sort_by_key(|entry| entry.0);
+    let mut out = if little { b"II*\0".to_vec() } else { b"MM\0*".to_vec() };
+    out.extend(u32s(8));
+    out.extend(u16s(count as u16));
+    for (tag, kind, count, value) in entries {
+        out.extend([u16s(tag).to_vec(), u16s(kind).to_vec(), u32s(count).to_vec(), value].concat());
+    }
+    out.extend(u32s(0));
+    (0..channels.max(2)).for_each(|_| out.extend(u16s(bits)));
+    out.extend(pixels);
+    out
+}
+
+#[test]
+fn tiff_of_8_and_16_bits_is_read_in_both_byte_orders() {
+    let rgb = [[200u8, 100, 50], [0, 255, 7]].concat();
+    for little in [true, false] {
+        let file = tiff(little, [2, 1], 8, 3, &[(274, 6)], &rgb);
+        let header = parse_header(Cursor::new(&file)).unwrap();
+        let facts = (header.format, header.width, header.height, header.channels, header.bits);
+        assert_eq!((facts, header.orientation), ((ImageFormat::Tiff, 2, 1, 3, 8), 6));
+        assert_eq!(decode(&file).unwrap().rgb, rgb);
+        let wide: Vec<u8> = rgb
+            .iter()
+            .flat_map(|&v| {
+                let v = u16::from(v) * 257;
+                if little { v.to_le_bytes() } else { v.to_be_bytes() }
+            })
+            .collect();
+        let file = tiff(little, [2, 1], 16, 3, &[], &wide);
+        assert_eq!(parse_header(Cursor::new(&file)).unwrap().bits, 16);
+        assert_eq!(decode(&file).unwrap().rgb, rgb);
+        let grey = decode(&tiff(little, [2, 1], 8, 1, &[], &[9, 8])).unwrap();
+        assert_eq!(grey.rgb, [9, 9, 9, 8, 8, 8]);
+    }
+    let refusal = |file: Vec<u8>| decode(&file).unwrap_err().to_string();
+    let raw = tiff(true, [2, 1], 8, 1, &[(0xC612, 1)], &[9, 8]);
+    assert_eq!(refusal(raw), "picture: is a raw photograph (expected JPEG, PNG, TIFF or WebP); convert it");
+    let float = tiff(true, [1, 1], 16, 1, &[(339, 3)], &[0, 0]);
+    assert!(refusal(float).contains("floating-point"));
+    assert!(matches!(decode(&tiff(true, [60_000, 60_000], 8, 3, &[], &rgb)), Err(ImageProblem::Size { .. })));
+    assert!(decode(&tiff(true, [2, 9], 8, 3, &[], &rgb)).is_err(), "a truncated strip");
+}
+
+#[test]
+fn webp_is_read_with_alpha_and_orientation() {
+    let opaque = [[200u8, 100, 50, 255], [0, 255, 7, 255]].concat();
+    let file = gausset_io::image::encode::webp_rgba8(2, 1, &opaque).unwrap();
+    let header = parse_header(Cursor::new(&file)).unwrap();
+    assert_eq!(
+        (header.format, header.width, header.height, header.orientation),
+        (ImageFormat::WebP, 2, 1, 1)
+    );
+    assert_eq!(decode(&file).unwrap().rgb, [200, 100, 50, 0, 255, 7]);
+    let clear = [[200u8, 100, 50, 255], [0, 255, 7, 9]].concat();
+    let file = gausset_io::image::encode::webp_rgba8(2, 1, &clear).unwrap();
+    assert_eq!(decode(&file).unwrap().alpha, Some(vec![255, 9]));
+    // The extended form: VP8X with size and flags, the image, EXIF.
+    let image = &file[12..];
+    let tiff = &exif(6, true)[10..];
+    let chunks = [
+        &b"VP8X\x0a\0\0\0\x18\0\0\0\x01\0\0\0\0\0"[..],
+        image,
+        b"EXIF",
+        &(tiff.len() as u32).to_le_bytes(),
+        tiff,
+    ]
+    .concat();
+    let whole = [&b"RIFF"[..], &(chunks.len() as u32 + 4).to_le_bytes(), b"WEBP", &chunks].concat();
+    let header = parse_header(Cursor::new(&whole)).unwrap();
+    assert_eq!((header.width, header.height, header.channels, header.orientation), (2, 1, 4, 6));
+    assert_eq!(decode(&whole).unwrap().alpha, Some(vec![255, 9]));
+    assert!(decode(&whole[..whole.len() / 2]).is_err());
 }

@@ -37,6 +37,8 @@ const EXHAUSTIVE_IMAGES: usize = 120;
 const SEQUENCE_OVERLAP: u32 = 10;
 /// Name of COLMAP's database.
 pub(crate) const DATABASE: &str = "database.db";
+/// Name of the file that lists the images for the executable.
+const IMAGE_LIST: &str = "images.txt";
 /// Kind of folder that the marker file of the work folder names.
 pub(crate) const WORK_FOLDER_KIND: &str = "alignment";
 
@@ -300,6 +302,9 @@ pub fn align(
         return built_in::align(job, stop, tell);
     }
     ownership::claim_folder(&Disk, &job.work_folder, WORK_FOLDER_KIND, Overwrite::Refuse)?;
+    write_atomic(&Disk, &job.work_folder.join(IMAGE_LIST), |file| {
+        image_names(job).iter().try_for_each(|name| writeln!(file, "{name}"))
+    })?;
     let masks = match &job.mask_folder {
         Some(masks) => {
             masks::complete_masks(masks, &job.image_folder, &job.frames, &job.work_folder.join("masks"))?
@@ -371,12 +376,21 @@ pub(crate) fn create_folder(path: &Path) -> Result<(), AlignError> {
         .map_err(|source| WriteError::Io { path: path.to_owned(), action: "folder", source }.into())
 }
 
+/// Names of all images, in the order in which COLMAP lists a folder.
+fn image_names(job: &AlignJob) -> Vec<String> {
+    let mut names: Vec<String> = job.frames.iter().flat_map(|frame| frame.images.clone()).collect();
+    names.sort_unstable();
+    names
+}
+
 /// The attempt that runs a recipe for these images in an absolute folder.
 pub(crate) fn attempt_of_recipe(job: &AlignJob, recipe: Recipe, folder: &Path) -> Attempt {
     let limit = if job.rig_config.is_some() { EXHAUSTIVE_FRAMES } else { EXHAUSTIVE_IMAGES };
     let is_exhaustive = job.frames.len() <= limit || !job.is_sequence;
     Attempt {
         images: absolute(&job.image_folder),
+        image_names: image_names(job),
+        image_list: absolute(&job.work_folder).join(IMAGE_LIST),
         masks: job.mask_folder.as_deref().map(absolute),
         database: folder.join(DATABASE),
         models: folder.join("models"),

@@ -86,6 +86,10 @@ pub(crate) enum ImportedFiles {
 #[derive(Clone, Debug, Serialize)]
 pub(crate) struct Attempt {
     pub(crate) images: PathBuf,
+    /// Names of the images to align, in byte order: other files below the folder are not read.
+    pub(crate) image_names: Vec<String>,
+    /// File with these names, one a line, for the executable.
+    pub(crate) image_list: PathBuf,
     pub(crate) masks: Option<PathBuf>,
     pub(crate) database: PathBuf,
     pub(crate) models: PathBuf,
@@ -141,6 +145,7 @@ impl Attempt {
         let mut features = vec![
             ("database_path", path(&self.database)),
             ("image_path", path(&self.images)),
+            ("image_list_path", path(&self.image_list)),
             ("ImageReader.camera_model", text(&self.camera_model)),
             ("FeatureExtraction.num_threads", threads()),
             ("FeatureExtraction.use_gpu", flag(false)),
@@ -235,6 +240,8 @@ mod tests {
     fn attempt_in(folder: &Path) -> Attempt {
         Attempt {
             images: folder.join("images"),
+            image_names: vec!["a.jpg".to_owned(), "cam0/b.jpg".to_owned()],
+            image_list: folder.join("images.txt"),
             masks: None,
             database: folder.join("database.db"),
             models: folder.join("models"),
@@ -282,6 +289,17 @@ mod tests {
         }
         let refusal = attempt.to_json().unwrap_err().to_string();
         assert!(refusal.contains("caf\u{fffd}/images: name: is not UTF-8"), "{refusal}");
+    }
+
+    #[test]
+    fn colmap_gets_the_names_of_the_images_not_only_their_folder() {
+        let attempt = attempt_in(Path::new("/w"));
+        let job: serde_json::Value = serde_json::from_str(&attempt.to_json().unwrap()).unwrap();
+        assert_eq!(job["image_names"], serde_json::json!(["a.jpg", "cam0/b.jpg"]));
+        assert_eq!(DRIVER.matches("image_names=job[\"image_names\"]").count(), 2);
+        let features = &attempt.commands()[0].1;
+        let at = features.iter().position(|word| word == "--image_list_path").unwrap();
+        assert_eq!(features[at + 1], Path::new("/w/images.txt"));
     }
 
     #[test]

@@ -56,7 +56,9 @@ def import_given(job, reader, mode):
     import numpy
 
     pycolmap.Database.open(job["database"]).close()
-    pycolmap.import_images(job["database"], job["images"], camera_mode=mode, options=reader)
+    pycolmap.import_images(
+        job["database"], job["images"], camera_mode=mode, image_names=job["image_names"], options=reader
+    )
     given = job["given"]
     with pycolmap.Database.open(job["database"]) as database:
         images = {image.name: image for image in database.read_all_images()}
@@ -141,7 +143,12 @@ def extract(job, reader, mode):
     if job["affine_shape"]:
         put(extraction.sift, estimate_affine_shape=True)
     pycolmap.extract_features(
-        job["database"], job["images"], reader_options=reader, camera_mode=mode, extraction_options=extraction
+        job["database"],
+        job["images"],
+        image_names=job["image_names"],
+        reader_options=reader,
+        camera_mode=mode,
+        extraction_options=extraction,
     )
 
 

@@ -4,6 +4,7 @@
 use std::path::{Path, PathBuf};
 
 use gausset::Failure;
+use gausset::photos::PhotographList;
 use gausset::saved_run::SavedRun;
 use gausset_field::fit::Samples;
 use gausset_field::input::{self as field_input, Input, ReadRequest};
@@ -70,15 +71,20 @@ impl RecognisedFile {
             return Some(Self::new("checkpoints", "checkpoints of a run", resume.as_slice()));
         }
         let inside = ["images", "frames", "photos"].map(|name| folder.join(name));
-        [folder.to_owned()]
-            .iter()
-            .chain(&inside)
-            .find_map(|folder| Self::recognise_images(folder, &files_of(folder)))
+        let has_own = |folder: &Path| files_of(folder).iter().any(|file| is_image(file));
+        let chosen =
+            std::iter::once(folder).chain(inside.iter().map(PathBuf::as_path)).find(|place| has_own(place));
+        Self::recognise_images(chosen.unwrap_or(folder))
     }
 
     /// Recognises a folder of photographs or panoramas without cameras.
-    fn recognise_images(folder: &Path, files: &[PathBuf]) -> Option<Self> {
-        let pictures: Vec<&PathBuf> = files.iter().filter(|file| is_image(file)).collect();
+    fn recognise_images(folder: &Path) -> Option<Self> {
+        let PhotographList { names, left_out } = PhotographList::of_folder(folder, &[]).ok()?;
+        let left_out: String = left_out.iter().map(|line| format!("; {line}")).collect();
+        if names.is_empty() && !left_out.is_empty() {
+            return Some(Self::new("photographs", format!("no photograph that can be read{left_out}"), &[]));
+        }
+        let pictures: Vec<PathBuf> = names.iter().map(|name| folder.join(name)).collect();
         let every = pictures.len().div_ceil(MAX_INSPECTED_IMAGES).max(1);
         let sizes = pictures.iter().step_by(every).filter_map(|file| read_header(file).ok());
         let sizes: Vec<[u32; 2]> = sizes.map(|header| [header.width, header.height]).collect();
@@ -91,11 +97,11 @@ impl RecognisedFile {
         };
         let place = shell_quote(folder);
         if sizes.iter().all(|[width, height]| *width == 2 * height) {
-            let what = format!("{}, {size}, without cameras", counted(count, "panorama"));
+            let what = format!("{}, {size}, without cameras{left_out}", counted(count, "panorama"));
             let pano = format!("gausset pano run {place} -o scene/");
             return Some(Self::new("panoramas", what, &[pano]));
         }
-        let what = format!("{}, {size}, without cameras", counted(count, "photograph"));
+        let what = format!("{}, {size}, without cameras{left_out}", counted(count, "photograph"));
         let (run, align) =
             (format!("gausset run {place} -o scene/"), format!("gausset align {place} -o scene/"));
         Some(Self::new("photographs", what, &[run, align]))
@@ -248,7 +254,7 @@ fn extension(file: &Path) -> String {
 }
 
 fn is_image(file: &Path) -> bool {
-    ["jpg", "jpeg", "png", "tif", "tiff"].contains(&extension(file).as_str())
+    gausset_io::image::formats::is_readable(file)
 }
 
 /// The files of a folder, sorted by name.

@@ -68,7 +68,7 @@ pub struct Footage {
 /// Whether this file extension is that of a supported image format.
 #[must_use]
 pub fn is_image_extension(extension: &OsStr) -> bool {
-    ["jpg", "jpeg", "insp", "png", "tif", "tiff"].iter().any(|known| extension.eq_ignore_ascii_case(known))
+    gausset_io::image::formats::is_readable(&Path::new("picture").with_extension(extension))
 }
 
 impl Footage {

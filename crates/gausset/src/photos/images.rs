@@ -4,16 +4,18 @@ use std::path::{Path, PathBuf};
 
 use gausset_compute::{SimdLevel, dispatch_level};
 use gausset_io::atomic::{Disk, FileSystem, Overwrite};
+use gausset_io::image::ImageHeader;
 use gausset_io::ownership;
 use gausset_io::unfinished_folder::UnfinishedFolder;
-use gausset_pano::frames::{list_frames, video_frames};
+use gausset_pano::frames::video_frames;
 use gausset_pano::selection::{FRAMES_FILE, FrameContent, SelectBy};
 use gausset_pano::video::{FrameSelection, Video, extract};
 use gausset_sfm::align::check_frame_count;
 use gausset_sfm::model::FrameImages;
 use serde_json::{Value, json};
 
-use super::PhotoOptions;
+use super::copies::usable_images;
+use super::{PhotoOptions, PhotographList};
 use crate::frame_selection::{select, warn_of_colours};
 use crate::{CountedItem, Event, Failure, Host, Stage, records};
 
@@ -26,7 +28,7 @@ const LARGEST_FRAME: [u32; 2] = [16_384, 16_384];
 
 /// Source of the images.
 pub(super) enum ImageSource {
-    Photographs,
+    Photographs(PhotographList, Vec<ImageHeader>),
     Video(Box<Video>),
 }
 
@@ -35,15 +37,39 @@ pub(super) struct ImageSet {
     pub(super) folder: PathBuf,
     /// Whether they are frames of one video: one camera, consecutive in time.
     pub(super) is_video: bool,
+    /// The images; each is its own frame.
+    pub(super) frames: Vec<FrameImages>,
+    /// Whether there are several folders, each with pictures of one size: a camera for each.
+    pub(super) has_camera_per_folder: bool,
+}
+
+impl ImageSet {
+    /// The frames of a video in their folder.
+    fn of_video(folder: PathBuf) -> Result<Self, Failure> {
+        let frames = frames_of(PhotographList::of_folder(&folder, &[])?.names);
+        Ok(Self { folder, is_video: true, frames, has_camera_per_folder: false })
+    }
+}
+
+/// Each image as its own frame.
+fn frames_of(names: Vec<String>) -> Vec<FrameImages> {
+    names.into_iter().map(|name| FrameImages { name: name.clone(), images: vec![name] }).collect()
 }
 
 /// Checks the input before anything is written.
 pub(super) fn source(options: &PhotoOptions, host: &Host<'_>) -> Result<ImageSource, Failure> {
     let PhotoOptions { photos, lens, tool, .. } = options;
     if !photos.is_file() {
-        check_frame_count(photos, list_photographs(photos)?.len(), false)?;
+        let excluded: Vec<&Path> = [Some(&options.output), lens.masks.as_ref()]
+            .into_iter()
+            .flatten()
+            .map(PathBuf::as_path)
+            .collect();
+        let mut list = PhotographList::of_folder(photos, &excluded)?;
+        let headers = list.check(photos)?;
+        check_frame_count(photos, headers.len(), false)?;
         lens.refuse_video_options()?;
-        return Ok(ImageSource::Photographs);
+        return Ok(ImageSource::Photographs(list, headers));
     }
     lens.selection()?;
     let choice = FrameSelection { start: lens.start(), end: lens.end, ..FrameSelection::default() };
@@ -51,27 +77,32 @@ pub(super) fn source(options: &PhotoOptions, host: &Host<'_>) -> Result<ImageSou
     Ok(ImageSource::Video(Box::new(video.map_err(|e| Failure::new("video", e))?)))
 }
 
-/// Folder of the images, or of the frames to be extracted.
-pub(super) fn image_folder(options: &PhotoOptions) -> PathBuf {
-    if options.photos.is_file() { options.output.join(FRAMES) } else { options.photos.clone() }
-}
-
-/// Returns the photo folder as it is, or extracts the frames of a video to `output/frames`.
+/// Returns the photographs, or extracts the frames of a video to `output/frames`.
 pub(super) fn prepare_images(
     options: &PhotoOptions,
     source: ImageSource,
     host: &mut Host<'_>,
 ) -> Result<ImageSet, Failure> {
-    let folder = image_folder(options);
-    let ImageSource::Video(video) = source else { return Ok(ImageSet { folder, is_video: false }) };
+    let video = match source {
+        ImageSource::Photographs(list, headers) => {
+            for line in &list.left_out {
+                host.warn("photographs", format!("{}: {line}", options.photos.display()));
+            }
+            let has_camera_per_folder = list.has_one_size_per_folder(&headers);
+            let (folder, names) = usable_images(options, &list.names, &headers, host)?;
+            return Ok(ImageSet { folder, is_video: false, frames: frames_of(names), has_camera_per_folder });
+        }
+        ImageSource::Video(video) => video,
+    };
+    let folder = options.output.join(FRAMES);
     let record = frames_record(options, &video);
     if !ownership::is_gausset_owned(&folder, FRAMES) {
-        refuse_unowned_frames(&folder)?;
+        refuse_unowned(&folder)?;
     } else {
         let known = records::read_record(&folder.join(FRAMES_RECORD)).unwrap_or_default();
         let differences = records::differences(&known, &record);
         if differences.is_empty() {
-            return Ok(ImageSet { folder, is_video: true });
+            return ImageSet::of_video(folder);
         }
         if options.overwrite == Overwrite::Refuse {
             return Err(records::other_options(&folder, &differences));
@@ -97,7 +128,7 @@ pub(super) fn prepare_images(
     }
     records::write_record(&draft.path().join(FRAMES_RECORD), &record)?;
     draft.publish(&Disk, &folder)?;
-    Ok(ImageSet { folder, is_video: true })
+    ImageSet::of_video(folder)
 }
 
 /// Record of everything that the frames depend on; keys are option names.
@@ -143,32 +174,16 @@ fn extract_frames(
     Ok(())
 }
 
-/// Refuses a frame folder that Gausset did not create: other images in it would be taken for frames of the video.
-fn refuse_unowned_frames(folder: &Path) -> Result<(), Failure> {
+/// Refuses a folder of frames or copies that Gausset did not create: other images in it would be taken for its own.
+pub(super) fn refuse_unowned(folder: &Path) -> Result<(), Failure> {
     if folder.symlink_metadata().is_err() {
         return Ok(());
     }
     let names = Disk.list(folder).unwrap_or_default();
     let found = names.first().map_or_else(|| "no marker".to_owned(), |name| name.display().to_string());
     let line = format!(
-        "{}: folder: was not made by gausset (expected none, or one with frames of this video, found {found}); move it, or choose another folder with -o",
+        "{}: folder: was not made by gausset (expected none, or one with images of this input, found {found}); move it, or choose another folder with -o",
         folder.display()
     );
     Err(Failure::new("exists", line))
-}
-
-/// Lists the photographs; each is its own frame, with one image.
-pub(super) fn list_photographs(folder: &Path) -> Result<Vec<FrameImages>, Failure> {
-    let of_file = |path: &PathBuf| match path.file_name().and_then(|name| name.to_str()) {
-        // COLMAP's database and Gausset's records store names as text.
-        Some(name) if !name.contains(char::is_control) => Ok(name.to_owned()),
-        _ => {
-            let (folder, name) = (folder.display(), path.file_name().unwrap_or_default());
-            let line = format!("{folder}: photograph {name:?}: name is not plain text; rename it");
-            Err(Failure::new("frames", line))
-        }
-    };
-    let frames = list_frames(folder)?;
-    let names = frames.iter().filter_map(|frame| frame.files.first().map(of_file));
-    names.map(|name| name.map(|name| FrameImages { name: name.clone(), images: vec![name] })).collect()
 }

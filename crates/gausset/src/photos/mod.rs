@@ -2,13 +2,15 @@
 //!
 //! ```text
 //! video ─▶ OUTPUT/frames/ (selected by camera motion)   ┐
-//! photographs ──────────────────────────────────────────┴▶ OUTPUT/sparse/0 ─▶ OUTPUT/run/
+//! photographs (OUTPUT/images/ where COLMAP needs copies) ┴▶ OUTPUT/sparse/0 ─▶ OUTPUT/run/
 //! ```
 //! Frames and model have an ownership marker and a record of their options ([`crate::records`]). Without a marker they
 //! were not created by Gausset: frames are never added to such a folder, and a model only replaces it on request.
 
 pub(crate) mod alignment;
+mod copies;
 mod images;
+mod list;
 mod model;
 
 use std::path::PathBuf;
@@ -19,6 +21,7 @@ use gausset_io::dataset::CameraModel;
 use gausset_io::input_files::InputFiles;
 use gausset_pano::selection::SelectionCriteria;
 use gausset_train::{Quality, TrainConfig, TrainOptions};
+pub use list::{PhotographList, advice_for_photographs};
 
 use crate::aligner::AlignerOptions;
 use crate::footage_options::SelectionOptions;
@@ -150,7 +153,7 @@ pub fn align(options: &PhotoOptions, host: &mut Host<'_>) -> Result<PhotoAlignme
     let aligned = images::source(options, host).and_then(|source| {
         let _lock = records::lock(&options.output)?;
         let pictures = images::prepare_images(options, source, host)?;
-        model::align(options, &pictures, &images::list_photographs(&pictures.folder)?, host)
+        model::align(options, &pictures, &pictures.frames, host)
     });
     host.unless_stopped(aligned)
 }
@@ -170,7 +173,8 @@ pub fn run(
 ) -> Result<(PhotoAlignment, Trained), Failure> {
     let training = TrainOptions {
         data: Some(options.output.clone()),
-        images: Some(images::image_folder(options)),
+        // The folder of the originals may be replaced below.
+        images: Some(options.photos.clone()),
         masks: options.lens.masks.clone(),
         ..training.clone()
     };
@@ -186,15 +190,16 @@ pub fn run(
         let lock = records::lock(&options.output)?;
         records::refuse_links_out(&options.output, &["run"])?;
         let pictures = images::prepare_images(options, source, host)?;
-        let frames = images::list_photographs(&pictures.folder)?;
+        let frames = &pictures.frames;
         // An existing model of the same photographs is used again.
-        let alignment = match model::existing_model(options, &pictures, &frames)? {
-            Some(known) => model::summarise(options, &known, &frames),
-            None => model::align(options, &pictures, &frames, host)?,
+        let alignment = match model::existing_model(options, &pictures, frames)? {
+            Some(known) => model::summarise(options, &known, frames),
+            None => model::align(options, &pictures, frames, host)?,
         };
-        Ok((alignment, lock))
+        Ok((alignment, lock, pictures.folder))
     });
-    let (alignment, _lock) = host.unless_stopped(aligned)?;
+    let (alignment, _lock, folder) = host.unless_stopped(aligned)?;
+    let training = TrainOptions { images: Some(folder), ..training };
     host.report(Event::PhotosAligned(alignment.clone()));
     let folder = options.output.join("run");
     let trained = training::start_or_resume(folder, &training, options.overwrite, conditions, host)?;

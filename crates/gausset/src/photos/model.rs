@@ -16,7 +16,13 @@ use crate::frame_selection::with_advice;
 use crate::{Event, Failure, Host, Stage, georeference, records};
 
 fn cameras(options: &PhotoOptions, pictures: &ImageSet) -> CameraSharing {
-    if options.lens.single_camera || pictures.is_video { CameraSharing::Single } else { CameraSharing::Auto }
+    if options.lens.single_camera || pictures.is_video {
+        CameraSharing::Single
+    } else if pictures.has_camera_per_folder {
+        CameraSharing::PerFolder
+    } else {
+        CameraSharing::Auto
+    }
 }
 
 fn is_sequence(options: &PhotoOptions, pictures: &ImageSet) -> bool {

@@ -19,16 +19,17 @@ use super::masks::{self, MaskFinder};
 use super::panorama::{Face, face_camera, sphere_camera};
 use super::paths::{ExtensionRule, NameResolver, ResolvedFile};
 use super::similar::FileKind;
-use super::sizes::{check_aspect_ratio, far_offset, lens_at, scene_extent, training_size};
+use super::sizes::{check_aspect_ratio, far_offset, fits, lens_at, scene_extent, training_size};
 use super::source::{self, SplitRole};
 use super::training_image;
 use super::transforms::Intrinsics;
-use super::warning::{SkipReason, SkippedImage, Warning};
+use super::warning::{OrientationUse, SkipReason, SkippedImage, Warning};
 use super::{
     AppliedTransform, Dataset, DatasetKind, Georeference, ImageEntry, OpenOptions, PanoramaTraining, Point,
-    Split,
+    Split, Turn,
 };
-use crate::image::{ImageHeader, ImageProblem, read_header, warp};
+use crate::image::turn::without_mirror;
+use crate::image::{ImageError, ImageHeader, ImageProblem, read_header, turned_size, warp};
 use crate::input_files::InputFiles;
 
 /// Fewer training images than this cause a warning.
@@ -174,6 +175,35 @@ impl DatasetBuilder {
         }
     }
 
+    /// Whether poses belong to the upright pictures: some picture fits its camera only as its EXIF orientation turns it,
+    /// and none only as it is stored. It decides for orientations that keep the ratio of the sides.
+    fn poses_are_upright(
+        &self,
+        present: &[PresentImage],
+        headers: &[Result<ImageHeader, ImageError>],
+    ) -> bool {
+        let (mut as_stored, mut turned) = (false, false);
+        for (picture, header) in present.iter().zip(headers) {
+            let Ok(header @ ImageHeader { orientation: 5..=8, .. }) = header else { continue };
+            let stored = [header.width, header.height];
+            let made = match &picture.listed.camera {
+                CameraSource::Known(index) => Ok(self.cameras[*index].clone()),
+                CameraSource::Intrinsics { values, .. } => values.camera(0, stored).map_err(|_| ()),
+                CameraSource::Export(lens) => match lens.as_ref().as_ref() {
+                    Ok(lens) => lens.camera(0, stored).map_err(|_| ()),
+                    Err(_) => Err(()),
+                },
+            };
+            let Ok(camera) = made else { continue };
+            match fits(&camera, stored) {
+                [true, false] => as_stored = true,
+                [false, true] => turned = true,
+                _ => {}
+            }
+        }
+        turned && !as_stored
+    }
+
     /// Reads the header of each image and creates its entry.
     fn create_entries(
         &mut self,
@@ -185,10 +215,15 @@ impl DatasetBuilder {
         let (mut images, mut split, mut roles) = (Vec::new(), Split::default(), Vec::new());
         let finder = MaskFinder::new(options.masks.as_deref(), &self.root, &self.folder);
         let masks = finder.find(present.iter().map(|p| [p.found.name.as_str(), p.found.spelled.as_str()]));
+        let headers: Vec<_> = present.iter().map(|picture| read_header(&picture.found.path)).collect();
+        seen.poses_are_upright = self.poses_are_upright(&present, &headers);
         let (mut with, mut pictures, mut without) = (Vec::new(), 0, None);
-        for (picture, mask) in present.into_iter().zip(masks) {
+        for ((picture, mask), header) in present.into_iter().zip(masks).zip(headers) {
             let (name, role, own_role) = (picture.found.name.clone(), picture.role, picture.listed.role);
-            match self.create_entry(picture, mask, options, &mut seen) {
+            let entries = header
+                .map_err(|e| SkipReason::Unreadable(e.problem).into())
+                .and_then(|header| self.create_entry(picture, &header, mask, options, &mut seen));
+            match entries {
                 Ok(entries) => {
                     pictures += 1;
                     match entries.first().and_then(|entry| entry.mask.clone()) {
@@ -236,13 +271,12 @@ impl DatasetBuilder {
     fn create_entry(
         &mut self,
         picture: PresentImage,
+        header: &ImageHeader,
         mask: Option<PathBuf>,
         options: &OpenOptions,
         seen: &mut SharedState,
     ) -> Result<Vec<ImageEntry>, EntryError> {
         let PresentImage { listed, found, pose, role } = picture;
-        let header = read_header(&found.path).map_err(|e| SkipReason::Unreadable(e.problem))?;
-        seen.notes.orientation(&found.name, &header);
         seen.notes.with_alpha += usize::from(matches!(header.channels, 2 | 4));
         let stored = [header.width, header.height];
         let source_camera = match listed.camera {
@@ -262,6 +296,12 @@ impl DatasetBuilder {
             }
         };
         let source = &self.cameras[source_camera];
+        let turn = turn_of(source, header, seen.poses_are_upright);
+        seen.notes.orientation(&found.name, header, turn);
+        let stored = match turn {
+            Turn::Pixels(orientation) => turned_size(stored, orientation),
+            Turn::None | Turn::View(_) => stored,
+        };
         check_aspect_ratio(source, stored)?;
         seen.notes.rescaled(&found.name, source, stored);
         let is_panorama = source.model == CameraModel::Equirectangular;
@@ -276,7 +316,7 @@ impl DatasetBuilder {
             warp::pinhole_for(lens, stored, width, height)
         };
         let camera = camera.map_err(SkipReason::Camera)?;
-        let mask = self.choose_mask(mask, listed.mask.as_deref(), stored, &mut seen.notes)?;
+        let mask = self.choose_mask(mask, listed.mask.as_deref(), stored, turn, &mut seen.notes)?;
         let io = |e: std::io::Error| ImageProblem::Io(crate::atomic::plain_reason(&e));
         let (file_bytes, sample) =
             Sample::from_file(&found.path).map_err(|e| SkipReason::Unreadable(io(e)))?;
@@ -293,17 +333,19 @@ impl DatasetBuilder {
             file_bytes,
             sample,
             decode_bytes: training_image::decode_bytes(
-                training_image::StoredFile { header: &header, file_bytes },
+                training_image::StoredFile { header, file_bytes },
                 stored_mask,
                 is_cut.then_some(camera.width),
+                turn,
             ),
             path: found.path,
             id: listed.id,
             frame: listed.frame,
             source_camera,
             stored_size: stored,
-            camera,
-            pose,
+            turn,
+            camera: turn.view_camera(camera),
+            pose: turn.view_pose(pose),
             mask: mask.map(|(path, _)| path),
             mask_content,
             face: None,
@@ -334,6 +376,7 @@ impl DatasetBuilder {
         usual: Option<PathBuf>,
         named: Option<&str>,
         stored: [u32; 2],
+        turn: Turn,
         notes: &mut Notices,
     ) -> Result<Option<(PathBuf, ImageHeader)>, SkipReason> {
         let named = named.zip(self.name_folder.as_ref()).map(|(mask, folder)| {
@@ -357,7 +400,8 @@ impl DatasetBuilder {
         };
         match read_header(&path) {
             Ok(header) => {
-                notes.mask(&path, [header.width, header.height], stored);
+                let size = [header.width, header.height];
+                notes.mask(&path, turned_size(size, training_image::mask_turn(turn, size, stored)), stored);
                 Ok(Some((path, header)))
             }
             Err(e) => Err(SkipReason::Mask { path, problem: e.problem }),
@@ -428,9 +472,29 @@ impl From<DatasetError> for EntryError {
     }
 }
 
+/// How the EXIF orientation of an image is applied. A camera that fits only the turned picture is that of the upright
+/// picture; if it fits both, `poses_are_upright` decides.
+fn turn_of(camera: &SourceCamera, header: &ImageHeader, poses_are_upright: bool) -> Turn {
+    let orientation = header.orientation;
+    if orientation == 1 || camera.model == CameraModel::Equirectangular {
+        return Turn::None;
+    }
+    let fits_turned = match (orientation, fits(camera, [header.width, header.height])) {
+        (5..=8, [false, true]) => true,
+        (5..=8, [true, false]) => false,
+        _ => poses_are_upright,
+    };
+    match without_mirror(orientation) {
+        _ if fits_turned => Turn::Pixels(orientation),
+        1 => Turn::None,
+        turn => Turn::View(turn),
+    }
+}
+
 /// Shared by all images of the dataset.
 #[derive(Default)]
 struct SharedState {
+    poses_are_upright: bool,
     /// Cameras built while images are listed, with their index.
     cameras: BTreeMap<CameraKey, usize>,
     /// Lenses by camera and stored size.
@@ -443,16 +507,20 @@ struct SharedState {
 struct Notices {
     with_alpha: usize,
     similar_masks: Option<(usize, String, String)>,
-    oriented: Option<(usize, String, u8)>,
+    oriented: BTreeMap<OrientationUse, (usize, String, u8)>,
     rescaled: Option<(usize, String, [u32; 2], [u32; 2])>,
     masks: Option<(usize, PathBuf, [u32; 2], [u32; 2])>,
 }
 
 impl Notices {
-    fn orientation(&mut self, name: &str, header: &ImageHeader) {
-        if header.orientation != 1 {
-            self.oriented.get_or_insert_with(|| (0, name.to_owned(), header.orientation)).0 += 1;
-        }
+    fn orientation(&mut self, name: &str, header: &ImageHeader, turn: Turn) {
+        let applied = match turn {
+            Turn::Pixels(_) => OrientationUse::Pixels,
+            Turn::View(_) => OrientationUse::View,
+            Turn::None if header.orientation == 1 => return,
+            Turn::None => OrientationUse::Ignored,
+        };
+        self.oriented.entry(applied).or_insert_with(|| (0, name.to_owned(), header.orientation)).0 += 1;
     }
 
     fn rescaled(&mut self, name: &str, camera: &SourceCamera, stored: [u32; 2]) {
@@ -474,8 +542,8 @@ impl Notices {
 
     fn report(self, folder: &Path, file: &Path, warnings: &mut Vec<Warning>) {
         let folder = || folder.to_owned();
-        if let Some((count, name, orientation)) = self.oriented {
-            warnings.push(Warning::Orientation { folder: folder(), count, name, orientation });
+        for (applied, (count, name, orientation)) in self.oriented {
+            warnings.push(Warning::Orientation { folder: folder(), count, name, orientation, applied });
         }
         if let Some((count, name, found, camera)) = self.rescaled {
             warnings.push(Warning::Rescaled { folder: folder(), count, name, found, camera });

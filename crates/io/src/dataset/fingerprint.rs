@@ -143,6 +143,9 @@ impl FingerprintHasher {
         self.number(u64::from(camera.width));
         self.number(u64::from(camera.height));
         camera.params.iter().for_each(|&v| self.real(v));
+        if let super::Turn::Pixels(orientation) = image.turn {
+            self.number(u64::from(orientation));
+        }
         image.pose.rotation.iter().flatten().chain(&image.pose.translation).for_each(|&v| self.real(v));
     }
 

@@ -49,8 +49,9 @@ pub use loader::{Loader, LoaderOptions, LoaderStats};
 pub use panorama::Face;
 pub use sizes::scene_extent_of as scene_extent;
 pub use tracks::Tracks;
-pub use warning::{SkipReason, SkippedImage, Warning};
+pub use warning::{OrientationUse, SkipReason, SkippedImage, Warning};
 
+use crate::image::turn;
 use crate::input_files::InputFiles;
 
 /// Meaning of the alpha channel of images.
@@ -188,6 +189,51 @@ impl DatasetKind {
     }
 }
 
+/// How the EXIF orientation of an image is applied.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub enum Turn {
+    /// Not at all.
+    None,
+    /// Its camera is that of the upright picture: the stored pixels get this orientation, 2..=8, when they are decoded.
+    Pixels(u8),
+    /// Its camera is that of the stored pixels: training image, camera and pose are turned together. The orientation is
+    /// 3, 6 or 8: no pose describes a mirrored camera.
+    View(u8),
+}
+
+impl Turn {
+    /// Pose of the turned view, from the pose of the source.
+    pub(crate) fn view_pose(self, pose: Pose) -> Pose {
+        match self {
+            Self::View(orientation) => turn::upright_pose(pose, orientation),
+            Self::None | Self::Pixels(_) => pose,
+        }
+    }
+
+    /// Pose by the axes of the source camera, from the pose of the turned view.
+    #[must_use]
+    pub fn source_pose(self, pose: Pose) -> Pose {
+        self.back().view_pose(pose)
+    }
+
+    /// Camera of the turned view.
+    pub(crate) fn view_camera(self, camera: Camera) -> Camera {
+        match self {
+            Self::View(orientation) => turn::upright_camera(camera, orientation),
+            Self::None | Self::Pixels(_) => camera,
+        }
+    }
+
+    /// The opposite turn of the view.
+    pub(crate) fn back(self) -> Self {
+        match self {
+            Self::View(6) => Self::View(8),
+            Self::View(8) => Self::View(6),
+            other => other,
+        }
+    }
+}
+
 /// An image with its camera and pose.
 #[derive(Clone, Debug, PartialEq)]
 pub struct ImageEntry {
@@ -202,8 +248,10 @@ pub struct ImageEntry {
     pub frame: Option<u32>,
     /// Index into [`Dataset::cameras`].
     pub source_camera: usize,
-    /// Size of the stored image in px.
+    /// Size of the stored image in px, after [`Turn::Pixels`].
     pub stored_size: [u32; 2],
+    /// How its EXIF orientation is applied.
+    pub turn: Turn,
     /// Length of the file when the dataset was opened.
     pub file_bytes: u64,
     /// Upper bound on the bytes for decoding it with its mask, up to the training image.

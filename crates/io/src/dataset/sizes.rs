@@ -33,6 +33,11 @@ pub(super) fn check_aspect_ratio(camera: &SourceCamera, stored: [u32; 2]) -> Res
     })
 }
 
+/// Whether a stored size fits a camera as it is, and turned by a quarter.
+pub(super) fn fits(camera: &SourceCamera, stored: [u32; 2]) -> [bool; 2] {
+    [stored, [stored[1], stored[0]]].map(|size| is_scaled(size, [camera.width, camera.height]))
+}
+
 /// Whether the size is that of a full panorama: 2:1, up to the rounding of a resize.
 fn is_full_panorama([width, height]: [u32; 2]) -> bool {
     width >= 8 && width.abs_diff(2 * height) <= 2

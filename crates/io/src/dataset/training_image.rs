@@ -3,9 +3,10 @@
 use gausset_core::TargetImage;
 
 use super::warning::SkipReason;
-use super::{AlphaMode, Dataset, ImageEntry, Sample, panorama};
+use super::{AlphaMode, Dataset, ImageEntry, Sample, Turn, panorama};
 use crate::image::{
-    DecodedImage, ImageFormat, ImageHeader, ImageProblem, Mask, area_filter, decode, decode_mask_file, warp,
+    DecodedImage, ImageFormat, ImageHeader, ImageProblem, Mask, area_filter, decode, decode_mask_file, turn,
+    upright, warp,
 };
 
 /// The training image of `dataset.images[index]`.
@@ -25,7 +26,8 @@ pub(super) fn create(dataset: &Dataset, index: usize) -> Result<TargetImage, Ski
             if dataset.invert_masks {
                 mask.values.iter_mut().for_each(|v| *v = if *v == 0 { 255 } else { 0 });
             }
-            Some(mask)
+            let orientation = mask_turn(image.turn, [mask.width, mask.height], image.stored_size);
+            Some(turn::upright_mask(mask, orientation))
         }
         None => None,
     };
@@ -35,8 +37,10 @@ pub(super) fn create(dataset: &Dataset, index: usize) -> Result<TargetImage, Ski
     }
 
     let lens = dataset.lens(index);
-    let (width, height) = (image.camera.width, image.camera.height);
-    let keep = if lens.is_pinhole() || !image.camera.is_pinhole() {
+    // Up to here all is as the source camera sees it; the view is turned at the end.
+    let camera = image.turn.back().view_camera(image.camera);
+    let (width, height) = (camera.width, camera.height);
+    let keep = if lens.is_pinhole() || !camera.is_pinhole() {
         // No undistortion, only scaling; also for whole panoramas.
         picture = area_filter::downscale(picture, width, height);
         mask.as_ref().map(|mask| nearest(mask, width, height))
@@ -49,7 +53,7 @@ pub(super) fn create(dataset: &Dataset, index: usize) -> Result<TargetImage, Ski
             mask = mask.map(|mask| panorama::padded_mask(&mask, size, strip));
             lens = lens.shifted(f64::from(strip));
         }
-        let warped = warp::warp(&picture, mask.as_ref(), &lens, &image.camera);
+        let warped = warp::warp(&picture, mask.as_ref(), &lens, &camera);
         picture = warped.picture;
         warped.keep
     };
@@ -63,7 +67,23 @@ pub(super) fn create(dataset: &Dataset, index: usize) -> Result<TargetImage, Ski
             None => SkipReason::NoPixels,
         });
     }
-    Ok(target)
+    Ok(match image.turn {
+        Turn::View(orientation) => turn::upright_target(target, orientation),
+        Turn::None | Turn::Pixels(_) => target,
+    })
+}
+
+/// The orientation that a mask gets: that of its image, if it is stored as the image is. A mask whose long side is that
+/// of the upright picture is turned already.
+pub(super) fn mask_turn(turn: Turn, mask: [u32; 2], upright: [u32; 2]) -> u8 {
+    match turn {
+        Turn::Pixels(orientation @ 5..=8) if (mask[0] > mask[1]) == (upright[0] > upright[1]) => {
+            // Squares fit both ways; they are stored as their image is.
+            if mask[0] == mask[1] { orientation } else { 1 }
+        }
+        Turn::Pixels(orientation) => orientation,
+        Turn::None | Turn::View(_) => 1,
+    }
 }
 
 /// An image or mask file, as its header describes it.
@@ -75,16 +95,21 @@ pub(super) struct StoredFile<'a> {
 
 /// Upper bound on the bytes that [`make`] needs in addition to its result, for an image with its mask. A panorama is
 /// split into faces of side `face`.
-pub(super) fn decode_bytes(picture: StoredFile<'_>, mask: Option<StoredFile<'_>>, face: Option<u32>) -> u64 {
-    // The JPEG decoder copies the whole file into its own memory.
+pub(super) fn decode_bytes(
+    picture: StoredFile<'_>,
+    mask: Option<StoredFile<'_>>,
+    face: Option<u32>,
+    turn: Turn,
+) -> u64 {
+    // The decoders of JPEG and WebP copy the whole file into their own memory.
     let files = |stored: StoredFile<'_>| match stored.header.format {
-        ImageFormat::Jpeg => 2 * stored.file_bytes,
-        ImageFormat::Png => stored.file_bytes,
+        ImageFormat::Jpeg | ImageFormat::WebP => 2 * stored.file_bytes,
+        ImageFormat::Png | ImageFormat::Tiff => stored.file_bytes,
     };
     let pixels = picture.header.pixels();
     let decoding = files(picture) + pixels * picture.header.decoding_bytes_per_pixel();
-    // Only PNG has alpha; where alpha is used as a mask, that mask has the size of the image.
-    let has_alpha = u64::from(picture.header.format == ImageFormat::Png);
+    // Where alpha is used as a mask, that mask has the size of the image.
+    let has_alpha = u64::from(picture.header.may_have_alpha());
     let decoded = pixels * (3 + has_alpha);
     let decoding_mask =
         mask.map_or(0, |mask| files(mask) + mask.header.pixels() * mask.header.mask_bytes_per_pixel());
@@ -94,7 +119,9 @@ pub(super) fn decode_bytes(picture: StoredFile<'_>, mask: Option<StoredFile<'_>>
         let columns = u64::from(width) + 2 * u64::from(panorama::padding_columns(width, side));
         columns * u64::from(picture.header.height) * (3 + has_alpha + u64::from(masks > 0))
     });
-    decoding.max(decoded + decoding_mask).max(decoded + masks + around)
+    // Turned pixels are a copy.
+    let turned = if turn == Turn::None { 0 } else { decoded + masks };
+    decoding.max(decoded + decoding_mask).max(decoded + masks + around) + turned
 }
 
 /// Decodes an image after checking that its length, sample and size are those found when the dataset was opened.
@@ -114,7 +141,10 @@ fn read_unchanged(image: &ImageEntry) -> Result<DecodedImage, ImageProblem> {
             found: sample.to_string(),
         });
     }
-    let picture = decode(&content)?;
+    let picture = match image.turn {
+        Turn::Pixels(orientation) => upright(decode(&content)?, orientation),
+        Turn::None | Turn::View(_) => decode(&content)?,
+    };
     if [picture.width, picture.height] != size {
         return Err(ImageProblem::Changed {
             expected: format!("{}x{} px", size[0], size[1]),

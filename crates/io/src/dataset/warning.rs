@@ -373,9 +373,8 @@ pub enum Warning {
     },
     /// Images have an EXIF orientation.
     #[error(
-        "{}: EXIF orientation ignored in {}, because poses belong to the stored pixels (the first: \
-         {name}, orientation {orientation})",
-        folder.display(), counted(*count, "picture")
+        "{}: EXIF orientation: {} {} (the first: {name}, orientation {orientation})",
+        folder.display(), counted(*count, "picture"), applied.described()
     )]
     Orientation {
         /// The folder with the images.
@@ -386,6 +385,8 @@ pub enum Warning {
         name: String,
         /// Its orientation as EXIF defines it, 2..=8.
         orientation: u8,
+        /// What is done with it.
+        applied: OrientationUse,
     },
     /// Frames are in neither half of the dataset's own split.
     #[error(
@@ -444,6 +445,27 @@ pub enum Warning {
         /// Scene extent that is used.
         extent: f64,
     },
+}
+
+/// What is done with the EXIF orientation of images.
+#[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord)]
+pub enum OrientationUse {
+    /// The view is turned: pixels and pose together.
+    View,
+    /// The pixels are turned, because the camera fits only so.
+    Pixels,
+    /// None: the images are panoramas.
+    Ignored,
+}
+
+impl OrientationUse {
+    fn described(self) -> &'static str {
+        match self {
+            Self::View => "turned upright, each with its camera: poses belong to the stored pixels",
+            Self::Pixels => "turned upright: cameras and poses belong to the upright pictures",
+            Self::Ignored => "not turned: poses of panoramas belong to the stored pixels",
+        }
+    }
 }
 
 /// `1 picture`, `2 pictures`.

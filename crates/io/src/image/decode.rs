@@ -11,7 +11,7 @@ use std::path::Path;
 
 use image::{DynamicImage, ImageDecoder, ImageReader, Limits};
 
-use super::header::{self, ImageFormat, parse_header};
+use super::header::{self, ImageFormat, ImageHeader, parse_header};
 use super::{DecodedImage, ImageError, ImageProblem, MAX_DECODED_BYTES, MAX_FILE_BYTES, MAX_SIDE, Mask};
 use crate::catch_panic;
 
@@ -37,6 +37,21 @@ pub fn decode_mask_file(path: &Path) -> Result<Mask, ImageError> {
 /// As [`decode_file`].
 pub fn decode_mask(bytes: &[u8]) -> Result<Mask, ImageProblem> {
     decode_pixels(bytes).map(to_mask)
+}
+
+/// Checks an image file without decoding it: its header, and that a JPEG is complete.
+///
+/// # Errors
+/// As [`super::read_header`], or a JPEG is truncated.
+pub fn check_file(path: &Path) -> Result<ImageHeader, ImageError> {
+    let check = |bytes: Vec<u8>| {
+        let header = parse_header(Cursor::new(&bytes))?;
+        if header.format == ImageFormat::Jpeg {
+            header::check_jpeg(&bytes)?;
+        }
+        Ok(header)
+    };
+    read(path).and_then(check).map_err(|problem| ImageError::new(path, problem))
 }
 
 /// Reads a whole image file within the limits.
@@ -72,6 +87,8 @@ fn decode_pixels(bytes: &[u8]) -> Result<DynamicImage, ImageProblem> {
             image::ImageFormat::Jpeg
         }
         ImageFormat::Png => image::ImageFormat::Png,
+        ImageFormat::Tiff => image::ImageFormat::Tiff,
+        ImageFormat::WebP => image::ImageFormat::WebP,
     };
     let failed = |e: image::ImageError| ImageProblem::Decode(decoder_reason(&e));
     let mut reader = ImageReader::with_format(Cursor::new(bytes), format);

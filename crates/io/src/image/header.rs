@@ -2,7 +2,7 @@
 //!
 //! JPEG: segments ([`super::segments`]) up to the frame header SOFn, which contains precision, height, width and the
 //! number of components; APP1 may contain EXIF ([`super::exif`]). PNG (W3C, 3rd edition): chunk IHDR first, eXIf before
-//! IDAT.
+//! IDAT. TIFF and WebP: [`super::tiff_header`], [`super::webp_header`].
 #![deny(clippy::indexing_slicing, clippy::unwrap_used, clippy::expect_used)]
 
 use std::io::{BufRead, BufReader, Cursor, ErrorKind, Read, Seek};
@@ -11,6 +11,7 @@ use std::path::Path;
 use super::exif::{EXIF, Exif, Exposure};
 use super::segments::{SegmentError, Segments, marker};
 use super::{ImageError, ImageProblem, MAX_DECODED_BYTES, MAX_FILE_BYTES, MAX_PIXELS, MAX_SIDE};
+use super::{tiff_header, webp_header};
 use crate::input;
 
 /// A supported image format.
@@ -20,6 +21,10 @@ pub enum ImageFormat {
     Jpeg,
     /// PNG, up to 16 bits per channel.
     Png,
+    /// TIFF, up to 16 bits per channel; the first image of the file.
+    Tiff,
+    /// WebP, 8 bits per channel.
+    WebP,
 }
 
 /// The header of an image.
@@ -65,6 +70,10 @@ impl ImageHeader {
             // Four channels become three in place, and alpha is a separate copy.
             (ImageFormat::Png, _) if self.sample_bytes() == 1 => 5,
             (ImageFormat::Png, _) => 8 + 4,
+            // The decoder's own samples and their copy; then the copy and what it is converted to.
+            (ImageFormat::Tiff, channels) => 2 * u64::from(channels.max(3)) * self.sample_bytes() + 4,
+            // Colours of the decoder (YCbCr or RGBA), its output, and the separate alpha.
+            (ImageFormat::WebP, _) => 4 + 4 + 1,
         }
     }
 
@@ -75,7 +84,14 @@ impl ImageHeader {
             (ImageFormat::Jpeg, 1, _) => 3,
             (ImageFormat::Jpeg, ..) => self.decoding_bytes_per_pixel() + 1,
             (ImageFormat::Png, channels, bytes) => bytes * if channels < 3 { 2 } else { 4 } + 1,
+            (ImageFormat::Tiff | ImageFormat::WebP, ..) => self.decoding_bytes_per_pixel() + 1,
         }
+    }
+
+    /// Whether images of this format may have an alpha channel.
+    #[must_use]
+    pub fn may_have_alpha(&self) -> bool {
+        self.format != ImageFormat::Jpeg
     }
 
     fn sample_bytes(&self) -> u64 {
@@ -86,7 +102,7 @@ impl ImageHeader {
 /// Reads the header of an image file.
 ///
 /// # Errors
-/// The file is not a regular file, not JPEG or PNG, damaged, or beyond the limits.
+/// The file is not a regular file, not JPEG, PNG, TIFF or WebP, damaged, or beyond the limits.
 pub fn read_header(path: &Path) -> Result<ImageHeader, ImageError> {
     let error = |problem| ImageError::new(path, problem);
     let file = input::open(path, MAX_FILE_BYTES).map_err(|e| error(io(&e)))?;
@@ -118,6 +134,11 @@ pub fn parse_header(source: impl Read + Seek) -> Result<ImageHeader, ImageProble
             reader.seek_relative(8 - start.len() as i64).map_err(|e| io(&e))?;
             png_header(&mut reader)?
         }
+        start if tiff_header::is_tiff(start) => tiff_header::read(&mut reader)?,
+        [b'R', b'I', b'F', b'F', _, _, _, _, b'W', b'E', b'B', b'P', ..] => {
+            reader.seek_relative(12 - start.len() as i64).map_err(|e| io(&e))?;
+            webp_header::read(&mut reader)?
+        }
         other => return Err(ImageProblem::Format(format_name(other))),
     };
     check_size(&header)?;
@@ -142,15 +163,18 @@ fn check_size(header: &ImageHeader) -> Result<(), ImageProblem> {
     Ok(())
 }
 
-/// Name of the format of a file that is neither JPEG nor PNG.
+/// Name of the format of a file that is not supported.
 fn format_name(start: &[u8]) -> &'static str {
     match start {
-        [b'R', b'I', b'F', b'F', _, _, _, _, b'W', b'E', b'B', b'P', ..] => "WebP",
         [b'G', b'I', b'F', b'8', ..] => "GIF",
         [b'B', b'M', ..] => "BMP",
-        [b'I', b'I', 42, 0, ..] | [b'M', b'M', 0, 42, ..] => "TIFF or a raw format",
         [_, _, _, _, b'f', b't', b'y', b'p', b'a', b'v', b'i', b'f', ..] => "AVIF",
-        [_, _, _, _, b'f', b't', b'y', b'p', b'h' | b'm', ..] => "HEIC",
+        // Brands of HEIF: heic, heix, hevc, mif1, msf1; `mp41` and `mp42` are videos.
+        [_, _, _, _, b'f', b't', b'y', b'p', b'h', b'e', ..]
+        | [_, _, _, _, b'f', b't', b'y', b'p', b'm', b'i' | b's', ..] => "HEIC",
+        [_, _, _, _, b'f', b't', b'y', b'p', b'c', b'r', b'x', ..]
+        | [b'F', b'U', b'J', b'I', b'F', b'I', b'L', b'M', ..] => "a raw photograph",
+        [b'I', b'I', b'R' | b'U', ..] | [b'M', b'M', b'O', b'R', ..] => "a raw photograph",
         [_, _, _, _, b'f', b't', b'y', b'p', ..] => "a video",
         [0xFF, 0x0A, ..] | [0, 0, 0, 0x0C, b'J', b'X', b'L', ..] => "JPEG XL",
         [0x76, 0x2F, 0x31, 0x01, ..] => "OpenEXR",
@@ -169,7 +193,7 @@ impl From<SegmentError> for ImageProblem {
     }
 }
 
-fn take<const N: usize>(reader: &mut impl Read) -> Result<[u8; N], ImageProblem> {
+pub(super) fn take<const N: usize>(reader: &mut impl Read) -> Result<[u8; N], ImageProblem> {
     let mut bytes = [0; N];
     reader.read_exact(&mut bytes).map_err(|e| io(&e))?;
     Ok(bytes)

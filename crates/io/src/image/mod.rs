@@ -9,17 +9,23 @@ pub mod caption;
 pub mod decode;
 pub mod encode;
 pub mod exif;
+pub mod formats;
 pub mod header;
 pub mod segments;
+mod tiff_header;
+pub(crate) mod turn;
 pub mod warp;
+mod webp_header;
 
 use std::path::{Path, PathBuf};
 
 pub use decode::{
-    catch_decoder_panic, decode, decode_file, decode_mask, decode_mask_file, decoder_is_running, to_picture,
+    catch_decoder_panic, check_file, decode, decode_file, decode_mask, decode_mask_file, decoder_is_running,
+    to_picture,
 };
 pub use exif::Exposure;
 pub use header::{ImageFormat, ImageHeader, read_header};
+pub use turn::{turned_size, upright};
 
 /// Longest side of an image in px.
 pub const MAX_SIDE: u32 = gausset_core::Camera::MAX_SIDE;
@@ -56,7 +62,7 @@ pub enum ImageProblem {
     #[error("picture: is empty (0 bytes); copy it again")]
     Empty,
     /// The format is not supported.
-    #[error("picture: is {0} (expected JPEG or PNG); convert it")]
+    #[error("picture: is {0} (expected JPEG, PNG, TIFF or WebP); convert it")]
     Format(&'static str),
     /// A variant of a supported format that is not decoded.
     #[error("picture: {0} cannot be decoded (expected {1}); convert it")]

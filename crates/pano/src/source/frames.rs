@@ -6,6 +6,7 @@ use std::fs;
 use std::path::{Path, PathBuf};
 
 use gausset_io::atomic::plain_reason;
+use gausset_io::image::formats::{NamedFormat, is_readable, left_out_line, named_format};
 use gausset_io::input;
 
 use crate::source::video::Video;
@@ -47,11 +48,35 @@ pub enum FramesError {
         second: String,
     },
     /// The folder has no images.
-    #[error("{}: frames: none found (expected .jpg, .png or .tif files)", .0.display())]
-    NoImages(PathBuf),
+    #[error("{}: frames: none found (expected .jpg, .png, .tif or .webp files{})", path.display(), found_instead(left_out))]
+    NoImages {
+        /// The folder.
+        path: PathBuf,
+        /// Pictures of formats that are not read: format, ending, number.
+        left_out: Vec<(NamedFormat, String, usize)>,
+    },
 }
 
-/// Lists the frames of a folder: JPEG (also .insp), PNG and TIFF files without masks, sorted by name (byte order).
+/// `; 40 HEIC files left out: convert them …`
+fn found_instead(left_out: &[(NamedFormat, String, usize)]) -> String {
+    let lines = left_out.iter().filter_map(|(format, ending, count)| left_out_line(*format, ending, *count));
+    lines.map(|line| format!("; {line}")).collect()
+}
+
+/// Counts the pictures of formats that are not read, by format and ending.
+#[must_use]
+pub fn count_left_out<'a>(names: impl Iterator<Item = &'a Path>) -> Vec<(NamedFormat, String, usize)> {
+    let mut counts: BTreeMap<(NamedFormat, String), usize> = BTreeMap::new();
+    for name in names {
+        if let Some(format) = named_format(name).filter(|format| *format != NamedFormat::Readable) {
+            let ending = name.extension().and_then(|e| e.to_str()).unwrap_or_default().to_ascii_lowercase();
+            *counts.entry((format, ending)).or_default() += 1;
+        }
+    }
+    counts.into_iter().map(|((format, ending), count)| (format, ending, count)).collect()
+}
+
+/// Lists the frames of a folder: JPEG (also .insp), PNG, TIFF and WebP files without masks, sorted by name (byte order).
 ///
 /// # Errors
 /// The folder cannot be read or has no images, or two names are equal without extension and case.
@@ -64,13 +89,11 @@ pub fn list_frames(folder: &Path) -> Result<Vec<SourceFrame>, FramesError> {
     names.sort();
     let mut frames: Vec<SourceFrame> = Vec::new();
     let mut seen: BTreeMap<String, String> = BTreeMap::new();
-    for name in names {
-        let path = folder.join(&name);
+    for name in &names {
+        let path = folder.join(name);
         let name = name.to_string_lossy().into_owned();
-        let extension = path.extension().and_then(|e| e.to_str()).unwrap_or_default().to_ascii_lowercase();
         let stem = path.file_stem().and_then(|s| s.to_str()).unwrap_or_default().to_owned();
-        let is_mask = stem.ends_with("_mask") || has_image_extension(Path::new(&stem));
-        if name.starts_with('.') || !is_image_extension(&extension) || is_mask {
+        if name.starts_with('.') || !is_readable(&path) || is_mask_stem(&stem) {
             continue;
         }
         frames.push(source_frame_from_files(&stem, vec![path]));
@@ -79,17 +102,17 @@ pub fn list_frames(folder: &Path) -> Result<Vec<SourceFrame>, FramesError> {
         }
     }
     if frames.is_empty() {
-        return Err(FramesError::NoImages(folder.to_owned()));
+        let visible = names.iter().filter(|name| !name.to_string_lossy().starts_with('.'));
+        let left_out = count_left_out(visible.map(Path::new));
+        return Err(FramesError::NoImages { path: folder.to_owned(), left_out });
     }
     Ok(frames)
 }
 
-fn is_image_extension(extension: &str) -> bool {
-    matches!(extension, "jpg" | "jpeg" | "insp" | "png" | "tif" | "tiff")
-}
-
-fn has_image_extension(path: &Path) -> bool {
-    path.extension().and_then(|e| e.to_str()).is_some_and(|e| is_image_extension(&e.to_ascii_lowercase()))
+/// Whether an image with this stem is the mask of another: `a_mask.png`, `a.jpg.png`.
+#[must_use]
+pub fn is_mask_stem(stem: &str) -> bool {
+    stem.ends_with("_mask") || is_readable(Path::new(stem))
 }
 
 /// The frames of a video. Size and modification time of its files reveal a changed input.
@@ -137,5 +160,16 @@ mod tests {
         fs::write(folder.path().join("A.jpg"), b"x").unwrap();
         let message = list_frames(folder.path()).unwrap_err().to_string();
         assert!(message.contains("A.jpg and a.png would get the same name"), "{message}");
+    }
+
+    #[test]
+    fn a_folder_of_pictures_that_are_not_read_is_refused_by_their_names() {
+        let folder = tempfile::tempdir().unwrap();
+        for name in ["a.HEIC", "b.heic", "c.DNG", "._d.heic"] {
+            fs::write(folder.path().join(name), b"x").unwrap();
+        }
+        let message = list_frames(folder.path()).unwrap_err().to_string();
+        assert!(message.contains("; 2 HEIC files left out: convert them"), "{message}");
+        assert!(message.contains("; 1 DNG file left out: develop it"), "{message}");
     }
 }

@@ -8,8 +8,8 @@ use std::io::{BufRead, BufReader, Cursor, Read, Seek};
 use std::path::{Path, PathBuf};
 
 use gausset_compute::fearless_simd::Level;
+use gausset_io::image::DecodedImage;
 use gausset_io::image::header::parse_header;
-use gausset_io::image::{DecodedImage, ImageFormat};
 use gausset_io::{catch_panic, input};
 use gausset_jpeg::colour::ycbcr_from_rgb;
 use gausset_jpeg::plane::{ColourModel, Frame, FrameShape, Plane};
@@ -144,7 +144,7 @@ pub fn estimate_memory(path: &Path, limits: &ImageLimits) -> Result<MemoryEstima
     .map_err(|e| load_error(path, e.to_string()))?;
     let size = [header.width, header.height];
     check_size(path, limits, size)?;
-    if header.format == ImageFormat::Png {
+    if header.may_have_alpha() {
         // Palette and grey images become RGB, with alpha if they have it.
         return Ok(MemoryEstimate::for_rgb(
             length,
@@ -324,11 +324,7 @@ impl LoadedImage {
                 .map_err(|e| load_error(&self.path, format!("picture: {e}; copy it again")));
         }
         let picture = self.decode_general()?;
-        let picture = if self.metadata.orientation() == 1 {
-            picture
-        } else {
-            apply_orientation(picture, self.metadata.orientation())
-        };
+        let picture = gausset_io::image::upright(picture, self.metadata.orientation());
         fill_from_rgb(frame, &picture);
         Ok(())
     }
@@ -380,36 +376,6 @@ fn fill_from_rgb(frame: &mut Frame, picture: &DecodedImage) {
     });
 }
 
-/// Applies an EXIF orientation to an image.
-fn apply_orientation(picture: DecodedImage, orientation: u8) -> DecodedImage {
-    let (w, h) = (picture.width as usize, picture.height as usize);
-    let swaps = orientation >= 5;
-    let (width, height) = if swaps { (h, w) } else { (w, h) };
-    let source = |x: usize, y: usize| match orientation {
-        2 => (w - 1 - x, y),
-        3 => (w - 1 - x, h - 1 - y),
-        4 => (x, h - 1 - y),
-        5 => (y, x),
-        6 => (y, h - 1 - x),
-        7 => (w - 1 - y, h - 1 - x),
-        8 => (w - 1 - y, x),
-        _ => (x, y),
-    };
-    let mut rgb = Vec::with_capacity(picture.rgb.len());
-    let mut alpha = picture.alpha.as_ref().map(|a| Vec::with_capacity(a.len()));
-    for y in 0..height {
-        for x in 0..width {
-            let (sx, sy) = source(x, y);
-            let at = sy * w + sx;
-            rgb.extend_from_slice(&picture.rgb[3 * at..3 * at + 3]);
-            if let (Some(out), Some(from)) = (&mut alpha, &picture.alpha) {
-                out.push(from[at]);
-            }
-        }
-    }
-    DecodedImage { width: width as u32, height: height as u32, rgb, alpha }
-}
-
 #[cfg(test)]
 mod tests {
     use super::*;
@@ -422,12 +388,5 @@ mod tests {
         jpeg.resize(1024, 0);
         let message = parse(Path::new("bomb.jpg"), &ImageLimits::default(), jpeg).unwrap_err().to_string();
         assert_eq!(message, "bomb.jpg: picture: 1024 bytes cannot hold 16383x8191 px; copy it again");
-    }
-
-    #[test]
-    fn orientation_6_turns_a_quarter() {
-        let picture = DecodedImage { width: 2, height: 1, rgb: vec![1, 1, 1, 2, 2, 2], alpha: None };
-        let turned = apply_orientation(picture, 6);
-        assert_eq!((turned.width, turned.height, turned.rgb), (1, 2, vec![1, 1, 1, 2, 2, 2]));
     }
 }

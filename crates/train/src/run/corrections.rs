@@ -402,10 +402,10 @@ fn write_cameras(
     Ok(())
 }
 
-/// Pose of the stored image. The faces of a panorama move together, so its first face determines the pose.
+/// Pose of the stored image, by its source camera. The faces of a panorama move together, so its first face determines the pose.
 fn stored_pose(image: &ImageEntry, pose: &Pose) -> Option<Pose> {
     match image.face {
-        None => Some(*pose),
+        None => Some(image.turn.source_pose(*pose)),
         Some(Face::Front) => Some(Face::Front.panorama_pose(pose)),
         Some(_) => None,
     }

@@ -46,9 +46,10 @@ pub(in crate::dataset) fn open(
     if *kind == DatasetKind::Inria
         && let Some(name) = newest_splats(root)
     {
-        read.push(root.join(&name));
-        match ply_points(&NameResolver::new(root, false), &name, options.memory_bytes)? {
-            Ok((points, dropped)) => (export.points, export.dropped_points) = (points, dropped),
+        let path = root.join(name);
+        read.push(path.clone());
+        match read_ply(&path, options.memory_bytes)? {
+            Ok(found) => (export.points, export.dropped_points) = (found.points, found.dropped),
             Err(error) => report.warnings.push(Warning::PointsUnreadable { reason: error.to_string() }),
         }
     }
@@ -76,7 +77,6 @@ pub(in crate::dataset) fn open(
         georeference: None,
         root: root.clone(),
         folder,
-        masks: options.masks.clone().unwrap_or_else(|| root.join("masks")),
         cameras: Vec::new(),
         points: export.points,
     }

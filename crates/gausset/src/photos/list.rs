@@ -1,0 +1,370 @@
+//! Lists the photographs of a folder and its sub-folders: the one list that COLMAP, training and `info` share.
+//!
+//! Folders that hold masks, previews, rejected pictures or output of Gausset are left out, and so are hidden files and
+//! formats that are not read. Each exclusion has a line with its count.
+
+use std::collections::{BTreeMap, BTreeSet};
+use std::path::{Path, PathBuf};
+
+use gausset_io::atomic::plain_reason;
+use gausset_io::image::formats::{NamedFormat, left_out_line, named_format};
+use gausset_io::image::{ImageHeader, check_file, read_header};
+use gausset_io::input;
+use gausset_io::ownership::MARKER;
+use gausset_io::text::shell_quote;
+use gausset_pano::frames::{count_left_out, is_mask_stem};
+
+use crate::Failure;
+use crate::saved_run::SavedRun;
+
+/// Folders whose pictures are no photographs of the scene, in lower case.
+const EXCLUDED_FOLDERS: [&str; 10] = [
+    "masks",
+    "mask",
+    "segmentation",
+    "segmentations",
+    "thumbs",
+    "thumbnails",
+    "thumbnail",
+    "@eadir",
+    "rejected",
+    "__macosx",
+];
+/// Largest depth of sub-folders.
+const MAX_DEPTH: usize = 8;
+/// Largest number of files and folders.
+const MAX_ENTRIES: usize = 200_000;
+
+/// The photographs of a folder.
+#[derive(Clone, Debug, Default)]
+pub struct PhotographList {
+    /// Paths relative to the folder, with `/` as separator, in byte order.
+    pub names: Vec<String>,
+    /// What was left out, one line each: `40 HEIC files left out: convert them …`.
+    pub left_out: Vec<String>,
+}
+
+impl PhotographList {
+    /// Lists the photographs of a folder and its sub-folders without those in `excluded`, such as the output.
+    ///
+    /// # Errors
+    /// A folder cannot be read, there are too many files, or a name is not plain text.
+    pub fn of_folder(folder: &Path, excluded: &[&Path]) -> Result<Self, Failure> {
+        let excluded = excluded.iter().filter_map(|path| path.canonicalize().ok()).collect();
+        let mut walk = Walk { root: folder.to_owned(), excluded, ..Walk::default() };
+        walk.visited.extend(folder.canonicalize().ok());
+        walk.folder("", 0)?;
+        walk.names.sort_unstable();
+        Ok(Self { left_out: walk.lines(), names: walk.names })
+    }
+
+    /// Leaves out pictures that training could not read, and returns the headers of the others.
+    ///
+    /// # Errors
+    /// None can be read.
+    pub fn check(&mut self, folder: &Path) -> Result<Vec<ImageHeader>, Failure> {
+        let (mut headers, mut first, mut count) = (Vec::new(), None, 0);
+        self.names.retain(|name| match check_file(&folder.join(name)) {
+            Ok(header) => {
+                headers.push(header);
+                true
+            }
+            Err(error) => {
+                count += 1;
+                first.get_or_insert_with(|| format!("{name}: {}", error.problem));
+                false
+            }
+        });
+        if let Some(first) = first {
+            let them = if count == 1 {
+                "1 file that cannot be read".to_owned()
+            } else {
+                format!("{count} files that cannot be read")
+            };
+            self.left_out.push(format!("{them} left out (the first: {first})"));
+        }
+        if self.names.is_empty() {
+            return Err(self.none(folder));
+        }
+        Ok(headers)
+    }
+
+    /// The error of a folder without photographs, which names what it holds instead.
+    fn none(&self, folder: &Path) -> Failure {
+        let instead: String = self.left_out.iter().map(|line| format!("; {line}")).collect();
+        let line = format!(
+            "{}: photographs: none found (expected JPEG, PNG, TIFF or WebP files){instead}",
+            folder.display()
+        );
+        Failure::new("frames", line)
+    }
+
+    /// Whether there are several folders, and the pictures of each have one size.
+    pub(super) fn has_one_size_per_folder(&self, headers: &[ImageHeader]) -> bool {
+        let mut sizes: BTreeMap<&str, [u32; 2]> = BTreeMap::new();
+        let is_same = self.names.iter().zip(headers).all(|(name, header)| {
+            let folder = name.rsplit_once('/').map_or("", |(folder, _)| folder);
+            let size = [header.width, header.height];
+            *sizes.entry(folder).or_insert(size) == size
+        });
+        is_same && sizes.len() > 1
+    }
+}
+
+/// The commands for a folder of photographs without cameras, as one phrase; `None` if it holds none that can be read.
+#[must_use]
+pub fn advice_for_photographs(folder: &Path) -> Option<String> {
+    let list = PhotographList::of_folder(folder, &[]).ok()?;
+    list.names.iter().find(|name| read_header(&folder.join(name)).is_ok())?;
+    let count = list.names.len();
+    let these =
+        if count == 1 { "this is 1 photograph".to_owned() } else { format!("these are {count} photographs") };
+    Some(format!("{these} without cameras: gausset run {} -o scene/", shell_quote(folder)))
+}
+
+/// State of a walk through the folders.
+#[derive(Default)]
+struct Walk {
+    root: PathBuf,
+    excluded: Vec<PathBuf>,
+    /// Folders that were listed, with links resolved: a link to a folder above would be followed for ever.
+    visited: BTreeSet<PathBuf>,
+    entries: usize,
+    names: Vec<String>,
+    hidden: usize,
+    masks: usize,
+    other: Vec<PathBuf>,
+    /// Number of pictures in excluded folders, by the folder.
+    folders: BTreeMap<String, usize>,
+}
+
+impl Walk {
+    /// Lists the folder of a name relative to the root, which is empty or ends in `/`.
+    fn folder(&mut self, prefix: &str, depth: usize) -> Result<(), Failure> {
+        for name in self.entries_of(prefix)? {
+            let below = format!("{prefix}{name}");
+            let path = self.root.join(&below);
+            if !path.is_dir() {
+                self.file(&name, below);
+            } else if let Some(folder) = self.exclusion(prefix, &name, &path) {
+                let count = self.count_pictures(&below, depth + 1)?;
+                *self.folders.entry(folder).or_default() += count;
+            } else if depth < MAX_DEPTH && self.visited.insert(path.canonicalize().unwrap_or(path)) {
+                self.folder(&format!("{below}/"), depth + 1)?;
+            }
+        }
+        Ok(())
+    }
+
+    /// Names in a folder, in byte order.
+    fn entries_of(&mut self, prefix: &str) -> Result<Vec<String>, Failure> {
+        let folder = self.root.join(prefix);
+        let failed = |e: std::io::Error| {
+            Failure::new("frames", format!("{}: folder: {}", folder.display(), plain_reason(&e)))
+        };
+        let mut names = Vec::new();
+        for entry in input::read_dir(&folder).map_err(failed)? {
+            let name = entry.map_err(failed)?.file_name();
+            self.entries += 1;
+            if self.entries > MAX_ENTRIES {
+                let line = format!(
+                    "{}: folder: holds too many files (expected at most {MAX_ENTRIES}); name the folder with the photographs",
+                    self.root.display()
+                );
+                return Err(Failure::new("frames", line));
+            }
+            match name.to_str() {
+                // COLMAP's database and Gausset's records store names as text.
+                Some(text) if !text.contains(char::is_control) => names.push(text.to_owned()),
+                _ if named_format(Path::new(&name)).is_none() && !folder.join(&name).is_dir() => {}
+                _ => {
+                    let line = format!(
+                        "{}: photograph {name:?}: name is not plain text; rename it",
+                        folder.display()
+                    );
+                    return Err(Failure::new("frames", line));
+                }
+            }
+        }
+        names.sort_unstable();
+        Ok(names)
+    }
+
+    fn file(&mut self, name: &str, below: String) {
+        let path = Path::new(name);
+        let Some(format) = named_format(path) else { return };
+        let stem = path.file_stem().and_then(|stem| stem.to_str()).unwrap_or_default();
+        if name.starts_with('.') {
+            self.hidden += 1;
+        } else if format != NamedFormat::Readable {
+            self.other.push(PathBuf::from(below));
+        } else if is_mask_stem(stem) {
+            self.masks += 1;
+        } else {
+            self.names.push(below);
+        }
+    }
+
+    /// Name under which a folder is left out, if it is.
+    fn exclusion(&self, prefix: &str, name: &str, path: &Path) -> Option<String> {
+        let lower = name.to_lowercase();
+        // Reduced copies beside `images`, as Nerfstudio and the released code of 3DGS make them.
+        let is_reduced = lower.strip_prefix("images_").is_some_and(|rest| rest.parse::<u32>().is_ok())
+            && self.root.join(prefix).join("images").is_dir();
+        let is_named = EXCLUDED_FOLDERS.contains(&lower.as_str()) || is_reduced;
+        let is_output = path.canonicalize().is_ok_and(|path| self.excluded.contains(&path));
+        if name.starts_with('.') {
+            Some("hidden folders".to_owned())
+        } else if is_named {
+            Some(format!("folders {name}"))
+        } else if is_output || path.join(MARKER).is_file() || SavedRun::is_run_folder(path) {
+            Some(format!("{prefix}{name}, which gausset writes"))
+        } else {
+            None
+        }
+    }
+
+    /// Number of pictures in and below an excluded folder.
+    fn count_pictures(&mut self, below: &str, depth: usize) -> Result<usize, Failure> {
+        let prefix = format!("{below}/");
+        let mut count = 0;
+        for name in self.entries_of(&prefix)? {
+            let inside = format!("{prefix}{name}");
+            match self.root.join(&inside).symlink_metadata() {
+                Ok(about) if about.is_dir() && depth < MAX_DEPTH => {
+                    count += self.count_pictures(&inside, depth + 1)?
+                }
+                _ => count += usize::from(named_format(Path::new(&name)).is_some()),
+            }
+        }
+        Ok(count)
+    }
+
+    /// One line per kind of exclusion.
+    fn lines(&self) -> Vec<String> {
+        let pictures =
+            |count: usize| if count == 1 { "1 picture".to_owned() } else { format!("{count} pictures") };
+        let formats = count_left_out(self.other.iter().map(PathBuf::as_path));
+        let formats =
+            formats.into_iter().filter_map(|(format, ending, count)| left_out_line(format, &ending, count));
+        let folders = self.folders.iter().filter(|(_, count)| **count > 0);
+        let folders = folders.map(|(folder, &count)| format!("{} left out: in {folder}", pictures(count)));
+        let hidden = (self.hidden > 0).then(|| format!("{} left out: hidden files", pictures(self.hidden)));
+        let masks =
+            (self.masks > 0).then(|| format!("{} left out: masks by their names", pictures(self.masks)));
+        formats.chain(folders).chain(hidden).chain(masks).collect()
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use gausset_core::RgbImage8;
+    use gausset_io::image::encode::png_rgb8;
+
+    use super::*;
+
+    /// A folder with files of these names, all the same PNG.
+    fn folder(names: &[&str]) -> tempfile::TempDir {
+        let folder = tempfile::tempdir().unwrap();
+        let png = png_rgb8(&RgbImage8::new(4, 3)).unwrap();
+        for name in names {
+            let path = folder.path().join(name);
+            std::fs::create_dir_all(path.parent().unwrap()).unwrap();
+            std::fs::write(path, &png).unwrap();
+        }
+        folder
+    }
+
+    #[test]
+    fn photographs_of_sub_folders_are_listed_without_masks_previews_and_rejected_ones() {
+        let folder = folder(&[
+            "100MEDIA/DJI_0001.JPG",
+            "cam0/x.png",
+            "cam1/x.png",
+            "top.webp",
+            "a.tif",
+            "masks/top.png",
+            "Thumbs/a.jpg",
+            "@eaDir/top.jpg/SYNO.jpg",
+            "cam0/rejected/y.jpg",
+            "cam0/._x.png",
+            ".hidden/z.png",
+            "__MACOSX/cam0/x.png",
+            "cam1/x_mask.png",
+            "old.bmp",
+            "p.HEIC",
+            "raw/q.dng",
+            "raw/r.CR2",
+            "out/frames/f.jpg",
+            "notes.txt",
+            "film.mp4",
+            "made/m.png",
+            "made/.gausset",
+        ]);
+        let out = folder.path().join("out");
+        let list = PhotographList::of_folder(folder.path(), &[&out]).unwrap();
+        assert_eq!(list.names, ["100MEDIA/DJI_0001.JPG", "a.tif", "cam0/x.png", "cam1/x.png", "top.webp"]);
+        let starts = [
+            "1 HEIC file left out: convert it",
+            "1 CR2 file left out: develop it",
+            "1 DNG file left out: develop it",
+            "1 BMP file left out: convert it",
+            "1 picture left out: in folders @eaDir",
+            "1 picture left out: in folders Thumbs",
+            "1 picture left out: in folders __MACOSX",
+            "1 picture left out: in folders masks",
+            "1 picture left out: in folders rejected",
+            "1 picture left out: in hidden folders",
+            "1 picture left out: in made, which gausset writes",
+            "1 picture left out: in out, which gausset writes",
+            "1 picture left out: hidden files",
+            "1 picture left out: masks by their names",
+        ];
+        assert_eq!(list.left_out.len(), starts.len(), "{:#?}", list.left_out);
+        for (line, start) in list.left_out.iter().zip(starts) {
+            assert!(line.starts_with(start), "{line}");
+        }
+    }
+
+    #[test]
+    fn files_that_training_cannot_read_are_left_out_before_any_work() {
+        let folder = folder(&["a.jpg", "b.png"]);
+        std::fs::write(folder.path().join("c.jpg"), b"\0\0\0\x18ftypheic").unwrap();
+        let mut list = PhotographList::of_folder(folder.path(), &[]).unwrap();
+        assert_eq!(list.check(folder.path()).unwrap().len(), 2);
+        assert_eq!(list.names, ["a.jpg", "b.png"]);
+        assert!(
+            list.left_out[0]
+                .starts_with("1 file that cannot be read left out (the first: c.jpg: picture: is HEIC")
+        );
+        for name in ["a.jpg", "b.png", "c.jpg"] {
+            std::fs::rename(folder.path().join(name), folder.path().join(name).with_extension("heic"))
+                .unwrap();
+        }
+        let mut list = PhotographList::of_folder(folder.path(), &[]).unwrap();
+        let line = list.check(folder.path()).unwrap_err().to_string();
+        assert!(
+            line.contains("none found (expected JPEG, PNG, TIFF or WebP files); 3 HEIC files left out"),
+            "{line}"
+        );
+    }
+
+    #[test]
+    fn folders_share_a_camera_where_their_pictures_share_a_size() {
+        let folder = folder(&["cam0/a.png", "cam0/b.png", "cam1/a.png"]);
+        let mut list = PhotographList::of_folder(folder.path(), &[]).unwrap();
+        let headers = list.check(folder.path()).unwrap();
+        assert!(list.has_one_size_per_folder(&headers));
+        std::fs::write(folder.path().join("cam0/b.png"), png_rgb8(&RgbImage8::new(5, 3)).unwrap()).unwrap();
+        let headers = list.check(folder.path()).unwrap();
+        assert!(!list.has_one_size_per_folder(&headers));
+    }
+
+    #[cfg(unix)]
+    #[test]
+    fn a_link_to_a_folder_above_is_not_followed_for_ever() {
+        let folder = folder(&["a.png"]);
+        std::os::unix::fs::symlink(folder.path(), folder.path().join("again")).unwrap();
+        assert_eq!(PhotographList::of_folder(folder.path(), &[]).unwrap().names, ["a.png"]);
+    }
+}
