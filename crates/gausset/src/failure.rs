@@ -160,7 +160,7 @@ impl From<DatasetError> for Failure {
     fn from(error: DatasetError) -> Self {
         match error {
             DatasetError::TooManyPoints { .. } => Self::from_error("memory", error),
-            DatasetError::NotADataset { ref path, splats: None } => match advice_for_photographs(path) {
+            DatasetError::NotADataset { ref path, splats: None, .. } => match advice_for_photographs(path) {
                 Some(advice) => {
                     let line = error.to_string();
                     let found = line.rsplit_once("; ").map_or(line.as_str(), |(found, _)| found);

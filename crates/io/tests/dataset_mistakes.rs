@@ -10,6 +10,7 @@ use std::path::PathBuf;
 use std::sync::Arc;
 
 use dataset_support::{SIZE, Scene, json_frame, tiny_model, tiny_png};
+use gausset_core::Pose;
 use gausset_io::dataset::colmap::{ColmapModel, ModelFormat};
 use gausset_io::dataset::{
     self, CameraModel, DatasetError, DatasetProblem, Loader, LoaderOptions, OpenOptions, SkipReason,
@@ -155,6 +156,7 @@ fn all_variants() -> Vec<&'static str> {
             W::SimilarNames { .. } | W::BrokenModel { .. } | W::FoundDeeper { .. } => {}
             W::PointsFound { .. } | W::ScaledPoses { .. } | W::DoubtfulCamera { .. } => {}
             W::MasksMissing { .. } | W::InvertedMasks { .. } => {}
+            W::FarCoordinates { .. } | W::GeoreferenceUnreadable { .. } => {}
         }
     }
     fn _pictures(p: &ImageProblem) {
@@ -186,7 +188,8 @@ fn all_variants() -> Vec<&'static str> {
             "Warning",
             "MissingFiles Rescaled SeveralModels TwoSources OtherImageFolder NoPoints PointsDropped PointsUnreadable FramesUnreadable \
              Orientation UnusedFrames UnknownSplitNames MaskResized FewImages CoincidentCameras ListedTwice SimilarNames BrokenModel FoundDeeper \
-             PointsFound ScaledPoses DoubtfulCamera MasksMissing InvertedMasks WithoutPose",
+             PointsFound ScaledPoses DoubtfulCamera MasksMissing InvertedMasks WithoutPose \
+             FarCoordinates GeoreferenceUnreadable",
         ),
         ("ImageProblem", "Io Empty Format Variant Header Truncated Size Decode Changed"),
     ];
@@ -324,13 +327,12 @@ fn colmap_mistakes() -> Vec<Mistake> {
         }),
         with(
             "every_picture_missing",
-            changed(|m| m.images.iter_mut().for_each(|i| i.name.insert_str(i.name.len() - 5, "_"))),
+            changed(|m| m.images.iter_mut().for_each(|i| i.name.insert(i.name.len() - 5, '_'))),
         ),
-        with("folder_is_images_everywhere", {
-            let scene =
-                changed(|m| m.images.iter_mut().for_each(|i| i.name = format!("D:\\x\\images\\{}", i.name)));
-            scene
-        }),
+        with(
+            "folder_is_images_everywhere",
+            changed(|m| m.images.iter_mut().for_each(|i| i.name = format!("D:\\x\\images\\{}", i.name))),
+        ),
         with("picture_like_two", {
             let scene = changed(|m| m.images[0].name = "img.jpg".to_owned());
             for name in ["left/img.png", "right/img.png"] {
@@ -366,6 +368,26 @@ fn colmap_mistakes() -> Vec<Mistake> {
         with("points_in_a_ply_file", {
             let scene = changed(|m| m.points.clear());
             scene.write("sparse_pc.ply", PLY.as_bytes());
+            scene
+        }),
+        with(
+            "coordinates_far_from_the_origin",
+            changed(|m| {
+                let far = [431_000.0, 5_412_000.0, 312.0];
+                for image in &mut m.images {
+                    let rotation = Pose::from_quaternion(image.quaternion, [0.0; 3]).unwrap().rotation;
+                    for (row, translation) in rotation.iter().zip(&mut image.translation) {
+                        *translation -= row.iter().zip(far).map(|(r, f)| r * f).sum::<f64>();
+                    }
+                }
+                for point in &mut m.points {
+                    point.position = std::array::from_fn(|axis| point.position[axis] + far[axis]);
+                }
+            }),
+        ),
+        with("georeference_that_is_none", {
+            let scene = Scene::colmap(ModelFormat::Binary);
+            scene.write("sparse/0/georeference.json", b"{}");
             scene
         }),
         with("camera_that_folds", changed(|m| m.cameras[1].params[4] = -0.6)),

@@ -46,7 +46,8 @@ fn resolves(scene: &Scene, what: &str) {
 #[test]
 fn names_of_a_colmap_model_find_their_pictures() {
     let plain = |i: usize| format!("images/{i}.jpg");
-    let listed: [(&str, &dyn Fn(usize) -> String, &dyn Fn(usize) -> String); 8] = [
+    type Name<'a> = &'a dyn Fn(usize) -> String;
+    let listed: [(&str, Name<'_>, Name<'_>); 8] = [
         ("PNG on disk", &|i| format!("{i}.jpg"), &|i| format!("images/{i}.png")),
         ("images_4, PNG", &|i| format!("{i}.jpg"), &|i| format!("images_4/{i}.png")),
         ("decomposed", &|i| format!("\u{fc}{i}.jpg"), &|i| format!("images/u\u{308}{i}.jpg")),

@@ -695,7 +695,6 @@ fn the_place_on_the_earth_and_the_offset_of_the_dataset_are_kept() {
     assert!(text.contains("comment gausset offset 431000 5412000.25 312\n"), "{text}");
     // A line that is no place is ignored.
     let damaged = text.replace("48.1234567", "480.123456");
-    let mut bytes = bytes;
     bytes[..text.len()].copy_from_slice(damaged.as_bytes());
-    assert_eq!(self::splats(&bytes).georeference, None);
+    assert_eq!(splats(&bytes).georeference, None);
 }

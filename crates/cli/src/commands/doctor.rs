@@ -47,7 +47,7 @@ fn text(examined: &DoctorReport) -> Lines {
     let known = |bytes: Option<u64>| bytes.map_or_else(|| "unknown".to_owned(), text::format_bytes);
     let gpu = chosen.map_or_else(|| reason.clone(), |number| format!("number {number}: {reason}"));
     let mut out = table::facts(&[
-        ("CPU", format!("{processor}, {}", counted(examined.threads as u64, "thread"))),
+        ("CPU", processor.clone()),
         ("memory", known(examined.memory_bytes)),
         ("free disk", format!("{} in this folder", known(examined.free_disk_bytes))),
         ("--device auto", automatic.clone()),

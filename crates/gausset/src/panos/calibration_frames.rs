@@ -3,7 +3,7 @@
 //! Without poses, frames are evenly spaced. With poses, corners are tracked between neighbouring frames, so runs of
 //! neighbours are selected, evenly spaced.
 
-use std::path::{Path, PathBuf};
+use std::path::Path;
 use std::time::Duration;
 
 use gausset_compute::dispatch_level;

@@ -104,6 +104,7 @@ pub(super) fn surround_the_origin(poses: &[gausset_core::Pose]) -> bool {
 }
 
 #[cfg(test)]
+#[allow(clippy::indexing_slicing, clippy::unwrap_used, clippy::expect_used, reason = "a test may panic")]
 mod tests {
     use super::*;
 

@@ -319,6 +319,8 @@ mod tests {
             invert_masks: false,
             scene_extent: 1.0,
             applied_transform: None,
+            georeference: None,
+            offset: None,
             warnings: Vec::new(),
             skipped: Vec::new(),
             fingerprint: crate::dataset::Fingerprint::default(),

@@ -132,6 +132,7 @@ pub(super) fn inverted(masks: &[&Path], invert: bool) -> Option<Warning> {
 }
 
 #[cfg(test)]
+#[allow(clippy::indexing_slicing, clippy::unwrap_used, clippy::expect_used, reason = "a test may panic")]
 mod tests {
     use super::*;
 

@@ -296,6 +296,7 @@ fn list_files(
 }
 
 #[cfg(test)]
+#[allow(clippy::indexing_slicing, clippy::unwrap_used, clippy::expect_used, reason = "a test may panic")]
 mod tests {
     use super::*;
 

@@ -443,7 +443,10 @@ pub(super) fn usual_ply_points(
     }
 }
 
-pub(super) fn read_ply(path: &Path, memory_bytes: u64) -> Result<Result<PlyPoints, PlyPointsError>, DatasetError> {
+pub(super) fn read_ply(
+    path: &Path,
+    memory_bytes: u64,
+) -> Result<Result<PlyPoints, PlyPointsError>, DatasetError> {
     // Of 64 bytes per point the reader accounts for 24; the rest is the resulting `Point`.
     let reading = memory_bytes / 8 * 3;
     let limits = ReadLimits { memory_bytes: reading.min(ReadLimits::default().memory_bytes) };

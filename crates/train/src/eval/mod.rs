@@ -254,7 +254,7 @@ impl Evaluation {
             contact_sheet::save_png(&*to.fs, &to.folder.join(name), &view)?;
             let corrected = corrected.then_some(quality.color_corrected_psnr);
             let psnr = (quality.valid_fraction > 0.0).then_some(quality.psnr);
-            let captions = contact_sheet::captions(&image.name.to_string(), psnr, corrected);
+            let captions = contact_sheet::captions(&image.name, psnr, corrected);
             sheet.add(position, &view, &captions);
         }
         let mut scores = Scores::from_quality(&quality);

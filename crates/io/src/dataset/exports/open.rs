@@ -9,7 +9,7 @@ use crate::dataset::assemble::{CameraSource, DatasetBuilder, Findings, ListedIma
 use crate::dataset::error::{DatasetError, DatasetProblem};
 use crate::dataset::paths::{ExtensionRule, NameResolver};
 use crate::dataset::points::check_count;
-use crate::dataset::source::{OTHER_IMAGE_FOLDERS, SplitRole, ply_points};
+use crate::dataset::source::{OTHER_IMAGE_FOLDERS, SplitRole, read_ply};
 use crate::dataset::warning::{SkipReason, Warning};
 use crate::dataset::{Dataset, DatasetKind, OpenOptions};
 use crate::file_problem::FileProblem;
