@@ -88,8 +88,7 @@ fn of_ffmpeg(name: &'static str, stop: &AtomicBool) -> ExternalTool {
 
 #[cfg(feature = "onnxruntime")]
 fn onnx_runtime(stop: &AtomicBool) -> ExternalTool {
-    let (name, needed_by) =
-        ("ONNX Runtime", "masks, if it is chosen; the default engine is built in");
+    let (name, needed_by) = ("ONNX Runtime", "masks, if it is chosen; the default engine is built in");
     match gausset_segment::LibraryChoice::default().find(stop) {
         Ok(path) => {
             // `libonnxruntime.so.1.22.0`

@@ -72,7 +72,9 @@ fn check_from(
         for point in POINTS {
             let point = [0, 1, 2].map(|k| point[k] + origin[k]);
             let wanted = pixel(i, pose.apply(point));
-            let found = data.lens(i).project(image.pose.apply(point)).unwrap();
+            // Coordinates far from the origin are moved there.
+            let there = se3::sub(point, data.offset.unwrap_or_default());
+            let found = data.lens(i).project(image.pose.apply(there)).unwrap();
             assert!(
                 se3::norm([found[0] - wanted[0], found[1] - wanted[1], 0.0]) < TOLERANCE,
                 "{i}: {found:?} {wanted:?}"

@@ -55,7 +55,7 @@ fn names_of_a_colmap_model_find_their_pictures() {
         ("flattened", &|i| format!("cam{}/{i}.jpg", i % 2), &plain),
         ("flattened with the folder", &|i| format!("cam/{i}.jpg"), &|i| format!("images/cam_{i}.jpg")),
         ("other case", &|i| format!("DJI_{i}.JPG"), &|i| format!("images/dji_{i}.jpg")),
-        ("absolute", &|i| format!("/home/x/y/{i}.jpg"), &plain),
+        ("absolute", &|i| format!("/mnt/x/y/{i}.jpg"), &plain),
     ];
     for (what, listed, stored) in listed {
         resolves(&colmap(listed, stored), what);
@@ -67,7 +67,7 @@ fn names_of_a_json_file_find_their_pictures() {
     let plain = |i: usize| format!("images/{i}.jpg");
     let listed: [(&str, &dyn Fn(usize) -> String); 4] = [
         ("Windows", &|i| format!("D:\\My Project\\images\\{i}.jpg")),
-        ("another machine", &|i| format!("/home/x/scene/images/{i}.jpg")),
+        ("another machine", &|i| format!("/mnt/x/scene/images/{i}.jpg")),
         ("bare", &|i| format!("{i}.jpg")),
         ("bare, no extension", &|i| format!("./{i}")),
     ];
@@ -132,7 +132,7 @@ fn the_error_names_the_searched_folder_and_two_of_its_pictures() {
 fn split_lists_points_and_masks_are_found_by_the_same_rule() {
     let head = format!(
         "{FOCAL} \"val_filenames\": [\"images\\\\2.jpg\", \"D:\\\\x\\\\images\\\\5.JPG\"], \
-         \"ply_file_path\": \"/home/x/scene/Sparse_PC.ply\","
+         \"ply_file_path\": \"/mnt/x/scene/Sparse_PC.ply\","
     );
     let scene = json(&head, |i| format!("./images/{i}.jpg"), |i| format!("images/{i}.jpg"));
     scene.edit("transforms.json", |text| {

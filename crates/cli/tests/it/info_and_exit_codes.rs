@@ -49,7 +49,7 @@ fn info_knows_what_the_program_makes_and_reads_and_the_command_for_it() {
         ),
         ("my demo/run/eval/metrics.json", "evaluation", "gausset eval 'my demo/run'"),
         ("walk", "panoramas", "gausset pano run walk -o scene/"),
-        ("walk/p0.jpg", "picture", "gausset pano run walk -o scene/"),
+        ("walk/p0.jpg", "picture", "gausset pano preview walk/p0.jpg --page"),
         ("photos", "photographs", "gausset run photos -o scene/"),
         ("photos/a.png", "picture", "gausset run photos -o scene/"),
         ("lonely.mp4", "video", "gausset run lonely.mp4 -o scene/"),

@@ -178,6 +178,7 @@ fn a_page_from_disk_draws_what_render_draws() {
     let away = "(() => { const { centre, radius } = JSON.parse(document.getElementById('scene').textContent), p = gausset.view().pose; \
                 return Math.hypot(...[0, 1, 2].map((k) => -(p[k] * p[3] + p[4 + k] * p[7] + p[8 + k] * p[11]) - centre[k])) / radius; })()";
     browser.value("for (let k = 0; k < 80; k++) document.getElementById('view').dispatchEvent(new WheelEvent('wheel', { deltaY: 500, clientX: 500, clientY: 300, cancelable: true }))");
+    at_rest(&mut browser);
     let away = browser.value(away).as_f64().expect("a number");
     assert!((10.0..=20.01).contains(&away), "{away} radii");
     for (size, is_phone) in [([1440, 900], false), ([390, 844], true)] {

@@ -198,12 +198,15 @@ fn a_run_that_was_killed_in_its_evaluation_is_not_finished_and_completes_it() {
 fn frames_of_a_video_are_taken_once_and_never_put_among_other_peoples_pictures() {
     let workshop = workshop();
     let same = ["run", "walk.mp4", "-o", "out", "--steps", "10", "--json", "--select", "all"];
-    let first = succeed(&workshop, &same).json();
+    let mut first = succeed(&workshop, &same).json();
     assert_eq!(calls(&workshop, "ffmpeg"), 1);
     let record: serde_json::Value =
         serde_json::from_slice(&workshop.read("out/frames/frames.json")).expect("a record");
     assert_eq!((&record["video"], &record["select"]), (&"walk.mp4".into(), &"all".into()), "{record}");
     let again = succeed(&workshop, &[&["run", "./walk.mp4", "-o", "./out"], &same[4..]].concat());
+    // The folder is told as it was given.
+    assert_eq!((&first["folder"], &again.json()["folder"]), (&"out".into(), &"./out".into()));
+    first["folder"] = "./out".into();
     assert_eq!((again.json(), calls(&workshop, "ffmpeg")), (first, 1));
     refused(
         &workshop,

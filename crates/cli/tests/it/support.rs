@@ -170,8 +170,21 @@ impl ProcessResult {
 /// Whether the JSON of `info` contains all fields of the training's JSON with the same values.
 pub(crate) fn contains_result(trained: &Value, info: &Value) -> bool {
     let told = trained.as_object().into_iter().flatten();
-    // The number of missing images belongs to the dataset, not to the run.
-    let mut told = told.filter(|(key, _)| *key != "left_out").peekable();
+    // What belongs to the dataset or its alignment, not to the run.
+    const OTHERS: [&str; 11] = [
+        "left_out",
+        "unreadable",
+        "schema",
+        "folder",
+        "photographs",
+        "frames",
+        "registered",
+        "points",
+        "mean_reprojection_px",
+        "unregistered",
+        "georeference",
+    ];
+    let mut told = told.filter(|(key, _)| !OTHERS.contains(&key.as_str())).peekable();
     told.peek().is_some() && told.all(|(key, value)| info[key] == *value)
 }
 

@@ -137,7 +137,8 @@ fn imagej(text: &str, pages: u64) -> Result<Axes, ContentError> {
 
 fn ome(text: &str, pages: u64, samples: u64) -> Result<Option<Axes>, ContentError> {
     let wrong = |what: &str| ContentError::unread("OME-XML", what);
-    let document = Document::parse(text).map_err(|error| wrong(&error.to_string()))?;
+    let document =
+        Document::parse(text).map_err(|error| wrong(&gausset_io::text::excerpt(&error.to_string())))?;
     let named = |name: &'static str| move |node: &Node<'_, '_>| node.tag_name().name() == name;
     // A file whose axes are described elsewhere (`BinaryOnly`) has none here.
     let Some(pixels) = document.descendants().find(named("Pixels")) else { return Ok(None) };

@@ -8,7 +8,7 @@
 
 use std::io::Read;
 
-use gausset_io::text::quote;
+use gausset_io::text::{excerpt, quote};
 use roxmltree::{Document, Node};
 
 use crate::error::ContentError;
@@ -24,7 +24,8 @@ pub(crate) fn read(bytes: &[u8], wanted: &ReadRequest<'_>) -> Result<Volume, Con
     let (head, appended) = bytes.split_at(at.unwrap_or(bytes.len()));
     let text = std::str::from_utf8(head).map_err(|_| ContentError::unread("XML", "not text"))?;
     let text = if at.is_some() { format!("{text}</VTKFile>") } else { text.to_owned() };
-    let document = Document::parse(&text).map_err(|error| ContentError::unread("XML", error))?;
+    let document =
+        Document::parse(&text).map_err(|error| ContentError::unread("XML", excerpt(&error.to_string())))?;
     wanted.frame_of(1)?;
     let piece = Piece::new(&document, appended)?;
     piece.volume(wanted)

@@ -40,7 +40,9 @@ mod tests {
             scores: Scores::default(),
         };
         let views: Vec<EvalRecord> = views.iter().enumerate().map(record).collect();
-        let json = serde_json::json!({"psnr": psnr, "per_image": views});
+        let json = serde_json::json!({
+            "split": "test", "images": views.len(), "psnr": psnr, "valid_share": 1.0, "per_image": views
+        });
         serde_json::from_value(json).expect("a report")
     }
 

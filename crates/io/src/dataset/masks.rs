@@ -13,7 +13,7 @@ use std::path::{Path, PathBuf};
 
 use super::similar::NameIndex;
 use super::warning::Warning;
-use crate::image::decode_mask_file;
+use crate::image::{decode_mask_file, read_header};
 
 /// Names of mask folders, in the order in which they are tried.
 const MASK_FOLDERS: [&str; 3] = ["masks", "mask", "segmentation"];
@@ -21,6 +21,8 @@ const MASK_FOLDERS: [&str; 3] = ["masks", "mask", "segmentation"];
 const EXTENSIONS: [&str; 3] = ["png", "jpg", "jpeg"];
 /// Number of masks that are decoded to see whether they are inverted.
 const MASKS_LOOKED_AT: usize = 4;
+/// Larger masks are not decoded for that: the memory limit does not cover it.
+const MAX_PROBED_PIXELS: u64 = 1 << 25;
 /// Fraction of kept pixels below which a mask is probably inverted.
 const FEW_PIXELS: f64 = 0.05;
 
@@ -114,6 +116,10 @@ fn stem(last: &str) -> &str {
 pub(super) fn inverted(masks: &[&Path], invert: bool) -> Option<Warning> {
     let step = masks.len().div_ceil(MASKS_LOOKED_AT).max(1);
     let shares = masks.iter().step_by(step).filter_map(|&path| {
+        let header = read_header(path).ok()?;
+        if u64::from(header.width) * u64::from(header.height) > MAX_PROBED_PIXELS {
+            return None;
+        }
         let mask = decode_mask_file(path).ok()?;
         let above = mask.values.iter().filter(|&&v| v > 0).count();
         let kept = if invert { mask.values.len() - above } else { above };

@@ -110,7 +110,7 @@ pub(in crate::dataset) fn find_in(root: &Path) -> Result<Option<ExportSource>, D
     let (mut found, folders) = candidates(root, root);
     // An undistorted copy below the folder of a program is its own.
     let above: Vec<DatasetKind> = found.iter().map(|source| source.kind).collect();
-    for folder in folders {
+    for folder in folders.into_iter().filter(|folder| !ownership::is_gausset_owned(folder, RUN_MARKER)) {
         let (below, _) = candidates(root, &folder);
         found.extend(below.into_iter().filter(|source| !above.contains(&source.kind)));
     }
