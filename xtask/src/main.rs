@@ -1,8 +1,9 @@
-//! Repository chores: `cargo run -p xtask -- lint | crash-loop | memory | full | agreement | captures | man | completions`.
+//! Repository chores: `cargo run -p xtask -- lint | crash-loop | memory | full | agreement | captures | cases | man | completions`.
 #![forbid(unsafe_code)]
 #![allow(clippy::print_stdout, clippy::print_stderr, reason = "a program for the people who work here")]
 
 mod agreement;
+mod cases;
 mod citations;
 mod dependencies;
 mod licences;
@@ -50,6 +51,11 @@ enum Task {
         #[arg(default_value = "target/captures")]
         folder: PathBuf,
     },
+    /// Compare what `gausset info` says of inputs of strangers with the right answers.
+    Cases {
+        /// Folder that the script of the collection has filled.
+        folder: PathBuf,
+    },
     /// Write the manual pages.
     Man {
         /// Output folder.
@@ -72,6 +78,7 @@ fn main() -> ExitCode {
         Task::Full => long_checks::run(&workspace()),
         Task::Agreement(args) => agreement::run(&args),
         Task::Captures { folder } => captures(&folder),
+        Task::Cases { folder } => cases::run(&folder),
         Task::Man { folder } => man(&folder),
         Task::Completions { folder } => completions(&folder),
     };
@@ -105,7 +112,7 @@ fn workspace() -> PathBuf {
 fn program() -> Result<PathBuf, String> {
     let cargo = std::env::var_os("CARGO").unwrap_or_else(|| "cargo".into());
     let built = Command::new(cargo)
-        .args(["build", "--release", "--package", "gausset"])
+        .args(["build", "--release", "--package", "gausset-cli"])
         .current_dir(workspace())
         .status()
         .map_err(|error| format!("cargo: {error}"))?;

@@ -690,7 +690,8 @@ fn the_place_on_the_earth_and_the_offset_of_the_dataset_are_kept() {
     }
     let mut bytes = Vec::new();
     splat::write(&mut bytes, &with(Some(520.3)), Format::Ply, &SaveOptions::default()).unwrap();
-    let text = String::from_utf8_lossy(&bytes[..bytes.len().min(1000)]).into_owned();
+    let end = bytes.windows(10).position(|part| part == b"end_header").unwrap();
+    let text = std::str::from_utf8(&bytes[..end]).unwrap().to_owned();
     assert!(text.contains("comment gausset georeference 48.1234567 -11.5 520.3\n"), "{text}");
     assert!(text.contains("comment gausset offset 431000 5412000.25 312\n"), "{text}");
     // A line that is no place is ignored.

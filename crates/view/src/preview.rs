@@ -227,8 +227,8 @@ mod tests {
         // Named layouts to choose from, with the views that a split would cut.
         let cube =
             about["layouts"].as_array().unwrap().iter().find(|layout| layout["name"] == "cube6").unwrap();
-        let query = cube["views"].as_array().unwrap().iter().map(of).collect::<Vec<_>>().join(";");
-        assert!(json("/api/views", &query)["share"].as_f64().unwrap() > 0.9999);
+        let whole = cube["views"].as_array().unwrap().iter().map(of).collect::<Vec<_>>().join(";");
+        assert!(json("/api/views", &whole)["share"].as_f64().unwrap() > 0.9999);
         let counts = page.answer("/api/counts", &query).unwrap().body;
         assert_eq!((counts.len(), counts[0], counts[256 * 512 / 2] > 0), (512 * 256, 0, true));
         // The identity; then a table that is brighter by one stop.
