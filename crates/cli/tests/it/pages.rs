@@ -163,7 +163,7 @@ fn a_page_from_disk_draws_what_render_draws() {
     before = at_rest(&mut browser);
     browser.mouse("mouseWheel", [400.0, 300.0], json!({"deltaX": 0, "deltaY": -200}));
     browser.wait_until(&format!("{place} !== {before}"));
-    before = at_rest(&mut browser);
+    at_rest(&mut browser);
     // However far the wheel turns, the camera stays within 20 radii of the scene.
     let away = "(() => { const { centre, radius } = JSON.parse(document.getElementById('scene').textContent), p = gausset.view().pose; \
                 return Math.hypot(...[0, 1, 2].map((k) => -(p[k] * p[3] + p[4 + k] * p[7] + p[8 + k] * p[11]) - centre[k])) / radius; })()";
