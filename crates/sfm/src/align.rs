@@ -1,4 +1,4 @@
-//! An alignment: its input, its result, and one attempt by COLMAP. [`crate::ladder`] decides which attempts are made.
+//! An alignment: its input, its result, and one attempt by COLMAP. `ladder.rs` decides which attempts are made.
 //!
 //! Measured on real walks (five and eight panoramas metres apart): views without nearest-view masks, pairs of the same
 //! frame skipped, fixed intrinsics and a fixed rig register everything; masks, cube faces or no rig do not.

@@ -4,7 +4,7 @@
 //! arbitrary, so the saved scene is rotated by the smallest rotation that maps its up direction to -y.
 //!
 //! The up direction of a set of cameras is the mean of theirs, `-row 1` of each `camera_from_world` rotation (image y
-//! points down). Of aerial photographs that look straight down ([`crate::nadir`]), and of cameras whose up directions
+//! points down). Of aerial photographs that look straight down (`nadir.rs`), and of cameras whose up directions
 //! cancel out, it is the mean direction opposite to their viewing directions. A georeferenced dataset has z up.
 
 use gausset_core::Pose;

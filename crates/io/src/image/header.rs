@@ -2,7 +2,7 @@
 //!
 //! JPEG: segments ([`super::segments`]) up to the frame header SOFn, which contains precision, height, width and the
 //! number of components; APP1 may contain EXIF ([`super::exif`]). PNG (W3C, 3rd edition): chunk IHDR first, eXIf before
-//! IDAT. TIFF and WebP: [`super::tiff_header`], [`super::webp_header`].
+//! IDAT. TIFF and WebP: `tiff_header.rs`, `webp_header.rs`.
 #![deny(clippy::indexing_slicing, clippy::unwrap_used, clippy::expect_used)]
 
 use std::io::{BufRead, BufReader, Cursor, ErrorKind, Read, Seek};
