@@ -61,7 +61,7 @@ fn root_element(text: &str) -> &str {
     rest.split(|c: char| c.is_ascii_whitespace() || c == '>' || c == '/').next().unwrap_or_default()
 }
 
-/// JSON files are told apart by their first keys.
+/// JSON files differ in their first keys.
 fn recognise_json(text: &str) -> Option<DatasetKind> {
     let text = text.trim_start();
     if text.starts_with('{') {
