@@ -177,7 +177,17 @@ struct HeldLock {
     /// `false` on a file system without locks.
     is_locked: bool,
     /// Holds the lock of the folder itself, on systems that have such locks.
-    _folder: Option<File>,
+    folder: Option<File>,
+}
+
+impl Drop for HeldLock {
+    fn drop(&mut self) {
+        // Closing is not enough: a program that another thread is just starting has copies of all open files until it
+        // is executed, and a lock lasts as long as any copy. A failure leaves what closing does.
+        for file in self.folder.iter().chain([&self.file]) {
+            let _ = file.unlock();
+        }
+    }
 }
 
 impl HeldLock {
@@ -236,7 +246,7 @@ fn acquire(folder: &Path, share: LockKind) -> Result<HeldLock, LockError> {
             Err(TryLockError::Error(e)) => return Err(io_error(e)),
         };
         let content = content.map_err(|found| LockError::NotOurs { path: path.clone(), found })?;
-        return Ok(HeldLock { file, path, content, is_locked, _folder: folder_lock });
+        return Ok(HeldLock { file, path, content, is_locked, folder: folder_lock });
     }
     Err(io_error(io::Error::other("the lock file changes all the time")))
 }
@@ -469,6 +479,23 @@ mod tests {
         assert!(refusal.contains(&format!("in use by process {}", std::process::id())), "{refusal}");
         drop(lock);
         assert!(SharedLock::acquire(folder.path()).is_ok());
+    }
+
+    #[test]
+    fn a_lock_ends_with_its_owner_while_a_program_that_is_being_started_has_a_copy() {
+        let folder = tempfile::tempdir().unwrap();
+        let lock = FolderLock::acquire(folder.path()).unwrap();
+        // What a process holds between fork and exec.
+        let copies = (lock.taken.file.try_clone(), lock.taken.folder.as_ref().map(File::try_clone));
+        drop(lock);
+        let lock = FolderLock::acquire(folder.path()).unwrap();
+        drop(lock);
+        let shared = SharedLock::acquire(folder.path()).unwrap();
+        let copies_of_shared =
+            (shared.taken.file.try_clone(), shared.taken.folder.as_ref().map(File::try_clone));
+        drop(shared);
+        assert!(FolderLock::acquire(folder.path()).is_ok());
+        drop((copies, copies_of_shared));
     }
 
     #[test]
