@@ -70,7 +70,7 @@ fn dataset_scene(run: &SavedRun, dataset: &Dataset, change: &Similarity) -> Scen
         return ScenePage::default();
     }
     let centre = common_cube(&poses, dataset.scene_extent).centre;
-    let known_up = if turn == IDENTITY3 { up::direction_of(Up::Auto, dataset) } else { None };
+    let known_up = if turn.rotation == IDENTITY3 { up::direction_of(Up::Auto, dataset) } else { None };
     let every = named.len().div_ceil(MAX_CAMERAS);
     let changed =
         |named: &NamedCamera| view(&NamedCamera { pose: change.apply_to_pose(&named.pose), ..named.clone() });

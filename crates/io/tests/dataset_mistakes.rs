@@ -156,7 +156,7 @@ fn all_variants() -> Vec<&'static str> {
             W::SimilarNames { .. } | W::BrokenModel { .. } | W::FoundDeeper { .. } => {}
             W::PointsFound { .. } | W::ScaledPoses { .. } | W::DoubtfulCamera { .. } => {}
             W::MasksMissing { .. } | W::InvertedMasks { .. } => {}
-            W::FarCoordinates { .. } | W::GeoreferenceUnreadable { .. } => {}
+            W::FarCameras { .. } | W::FarCoordinates { .. } | W::GeoreferenceUnreadable { .. } => {}
         }
     }
     fn _pictures(p: &ImageProblem) {
@@ -189,7 +189,7 @@ fn all_variants() -> Vec<&'static str> {
             "MissingFiles Rescaled SeveralModels TwoSources OtherImageFolder NoPoints PointsDropped PointsUnreadable FramesUnreadable \
              Orientation UnusedFrames UnknownSplitNames MaskResized FewImages CoincidentCameras ListedTwice SimilarNames BrokenModel FoundDeeper \
              PointsFound ScaledPoses DoubtfulCamera MasksMissing InvertedMasks WithoutPose \
-             FarCoordinates GeoreferenceUnreadable",
+             FarCameras FarCoordinates GeoreferenceUnreadable",
         ),
         ("ImageProblem", "Io Empty Format Variant Header Truncated Size Decode Changed"),
     ];

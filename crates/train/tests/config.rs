@@ -4,6 +4,7 @@
 use std::collections::BTreeSet;
 use std::path::{Path, PathBuf};
 
+use gausset_io::dataset::Normalisation;
 use gausset_train::config::{DatasetFacts, defaults, quality_defaults, strategy_defaults};
 use gausset_train::{
     Adam, Alpha, Background, Colours, ConfigError, Exposure, InitPoints, MemoryLimit, Quality,
@@ -33,6 +34,7 @@ fn recorded(config: TrainConfig) -> RecordedRun {
         colours: Colours::GainsFromTracks,
         stereo_side: Some(400),
         offset: Some([431_000.0, 5_412_000.0, 312.25]),
+        normalisation: Normalisation { centre: [0.1, -7.0, 1.0 / 3.0], unit: 1.0 / 7.0 },
         up_rotation: [[1.0, 0.0, 0.0], [0.0, 0.6, 0.8], [0.0, -0.8, 0.6]],
     };
     RecordedRun { config, record }

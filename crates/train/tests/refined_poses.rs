@@ -10,7 +10,6 @@ use common::{cpu, ignore, open, options, runs, tiny_dataset, train};
 use gausset_core::engine::{
     CorrectionGroup, CorrectionKind, CorrectionRates, Engine, RenderOptions, TrainState, TrainView,
 };
-use gausset_core::se3::IDENTITY3;
 use gausset_core::splats_transform::Similarity;
 use gausset_core::{Pose, se3};
 use gausset_io::dataset::{Dataset, Loader, LoaderOptions, OpenOptions};
@@ -69,7 +68,7 @@ fn refined(data: &Path, reopen: impl Fn(&Path) -> Dataset) {
     train(&given, &mut engine, &run, &mut ignore).unwrap();
     let state = engine.save().unwrap();
     let record = RecordedRun::read(&run.join("config.toml")).unwrap().record;
-    let turn = Similarity::from_rotation(record.up_rotation);
+    let turn = record.saved_from_dataset();
     let (before, after) = (open(&TrainConfig::resolve(&given, None).unwrap()), reopen(&run.join("cameras")));
     assert_eq!(before.images.len(), after.images.len());
     let poses = state.correction_group(CorrectionKind::Pose).unwrap();
@@ -104,7 +103,7 @@ fn refined(data: &Path, reopen: impl Fn(&Path) -> Dataset) {
         };
         evaluate(&mut engine, &loader, options, None, &AtomicBool::new(false)).unwrap().psnr.unwrap()
     };
-    let (with_old, with_new) = (psnr(before, record.up_rotation), psnr(Arc::new(after), IDENTITY3));
+    let (with_old, with_new) = (psnr(before, turn), psnr(Arc::new(after), Similarity::IDENTITY));
     assert!(with_new > with_old, "{with_old} dB to {with_new} dB");
 }
 

@@ -11,7 +11,6 @@ use std::sync::Arc;
 
 use gausset_core::Region;
 use gausset_core::engine::RenderOptions;
-use gausset_core::se3::{self, Mat3};
 use gausset_core::splats_transform::Similarity;
 use gausset_io::atomic::{Disk, Overwrite, WriteError, WriteOptions, check_free, write_atomic_with};
 use gausset_io::dataset::{self, Dataset, OpenOptions};
@@ -388,7 +387,7 @@ impl ConvertOptions {
                 warn_about_dataset(&dataset, host);
                 Ok(Some(TrainingCameras {
                     dataset,
-                    splats_from_dataset: splats_from_dataset_of(file, input, host)?,
+                    splats_from_dataset: splats_from_dataset_of(file, input, host),
                     render_options: file_render_options(file),
                 }))
             }
@@ -408,7 +407,7 @@ impl ConvertOptions {
             return Err(Failure::usage(line));
         };
         let cameras = dataset.split.train.iter().map(|&index| dataset.images[index].pose.centre());
-        let centres: Vec<_> = cameras.map(|centre| se3::mul_vec(turn, centre)).collect();
+        let centres: Vec<_> = cameras.map(|centre| turn.apply(centre)).collect();
         Ok(Region::enclosing_ball(&centres, factor))
     }
 }
@@ -417,7 +416,7 @@ impl ConvertOptions {
 struct TrainingCameras {
     dataset: Arc<Dataset>,
     /// Rotation from dataset axes to splat axes.
-    splats_from_dataset: Mat3,
+    splats_from_dataset: Similarity,
     render_options: RenderOptions,
 }
 

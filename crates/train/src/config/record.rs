@@ -2,6 +2,9 @@
 
 use std::path::Path;
 
+use gausset_core::se3;
+use gausset_core::splats_transform::Similarity;
+use gausset_io::dataset::Normalisation;
 use gausset_io::input::absolute;
 use serde::{Deserialize, Serialize};
 
@@ -50,8 +53,28 @@ pub struct RunRecord {
     /// What was subtracted from the coordinates of the dataset, because they are far from the origin.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub offset: Option<[f64; 3]>,
-    /// Rotation `saved_from_dataset` of all saved results (rows); it maps up to -y.
+    /// Coordinates of training and of checkpoints. Older runs trained in those of the dataset.
+    #[serde(default)]
+    pub normalisation: Normalisation,
+    /// Rotation of all saved results about the centre of the normalisation (rows); it maps up to -y.
     pub up_rotation: [[f64; 3]; 3],
+}
+
+impl RunRecord {
+    /// Transform from the coordinates of the dataset to those of saved results: a rotation about the centre of the scene,
+    /// so that it stays at its place.
+    #[must_use]
+    pub fn saved_from_dataset(&self) -> Similarity {
+        let centre = self.normalisation.centre;
+        let translation = se3::sub(centre, se3::mul_vec(&self.up_rotation, centre));
+        Similarity { translation, ..Similarity::from_rotation(self.up_rotation) }
+    }
+
+    /// Transform from normalised coordinates, in which the device holds the splats, to those of saved results.
+    #[must_use]
+    pub fn saved_from_normalised(&self) -> Similarity {
+        self.normalisation.dataset_from_normalised().then(&self.saved_from_dataset())
+    }
 }
 
 /// The `config.toml` of a run as read back.
@@ -108,8 +131,13 @@ impl RecordedRun {
         let numbers = record.up_rotation.iter().flatten().copied();
         let numbers = numbers.chain(record.offset.into_iter().flatten());
         let numbers = numbers.chain(record.background.map(f64::from)).chain([record.scene_extent]);
+        let Normalisation { centre, unit } = record.normalisation;
+        let numbers = numbers.chain(centre).chain([unit]);
         if !numbers.into_iter().all(f64::is_finite) {
             return Err(bad("a number is not finite".to_owned()));
+        }
+        if unit <= 0.0 {
+            return Err(bad(format!("normalisation: unit is {unit} (expected more than 0)")));
         }
         Ok(Self { config, record })
     }

@@ -255,7 +255,8 @@ pub(super) fn write_depth_maps(
         if path.is_file() {
             continue;
         }
-        let known = |&depth: &f32| if depth > 0.0 { depth } else { f32::NAN };
+        let in_scene_units = |&depth: &f32| (f64::from(depth) * dataset.normalisation.unit) as f32;
+        let known = |depth: &f32| if *depth > 0.0 { in_scene_units(depth) } else { f32::NAN };
         let shape = [camera.height as usize, camera.width as usize];
         write_atomic(fs, &path, |file| npy::write(file, &shape, map.depth.iter().map(known)))?;
     }

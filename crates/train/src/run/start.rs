@@ -56,6 +56,8 @@ impl Run {
     ) -> Result<Self, TrainError> {
         let Session { dataset, engine, device_choice, fs, stop, has_viewer } = session;
         let config = make_absolute(config);
+        let normalisation = prepare::normalisation(&dataset);
+        let dataset = prepare::normalised(dataset, normalisation);
         // All checks that can fail come before anything is written or removed.
         let mut start = prepare::initial_splats(&config, &dataset)?;
         let device = Device::new(engine, has_viewer, &config, &dataset, start.splats.len() as u64)?;
@@ -111,6 +113,7 @@ impl Run {
         let config = recorded.resumed_with(&make_absolute(config).to_options(), &config_file)?;
         check_dataset(folder.root(), &recorded, &dataset)?;
         check_init(&recorded)?;
+        let dataset = prepare::normalised(dataset, recorded.record.normalisation);
         let search = folder.newest_checkpoint(&*fs)?;
         for line in search.lines() {
             events(Event::Warning(RunWarning::DamagedCheckpoint(line)));
@@ -167,7 +170,7 @@ impl Run {
     ) -> Result<Self, TrainError> {
         let RunSetup { dataset, fs, stop, mut device, loader, corrections, state, header } = setup;
         let last = header.as_ref().map(|header| header.step);
-        let scene = prepare::scene_facts(&record, corrections.colour_rows());
+        let scene = prepare::scene_facts(&record, config.recipe.near_plane, corrections.colour_rows());
         let outputs = RunOutputs::open(fs, folder, record, &config.outputs, last)?;
         let cursor = header.as_ref().map(|header| header.cursor).unwrap_or_default();
         let cache_bytes = MemoryPlan::downsampled_budget(device.memory().limit);
