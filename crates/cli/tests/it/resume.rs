@@ -352,3 +352,32 @@ fn a_folder_in_use_is_not_touched() {
     child.kill().expect("kill");
     child.wait().expect("wait");
 }
+
+#[test]
+fn heic_photographs_are_aligned_as_copies_or_named_with_what_to_do() {
+    let workshop = workshop();
+    std::fs::create_dir(workshop.path("phone")).expect("a folder");
+    let photograph = gausset_testkit::testdata_dir().join("heif/portrait.heic");
+    for name in ["a.heic", "b.HEIC", "c.heic"] {
+        std::fs::copy(&photograph, workshop.path("phone").join(name)).expect("a copy");
+    }
+    // No program decodes them.
+    script(&workshop.path("bin/ffmpeg"), "exit 1");
+    let arguments = ["align", "phone", "-o", "out", "--colmap", "./colmap"];
+    let output = workshop.command(&arguments).env("PATH", workshop.path("bin")).output().expect("it starts");
+    let refused = ProcessResult::new(&arguments, output);
+    let line = "phone: photographs: none found (expected JPEG, PNG, TIFF or WebP files); 3 HEIC files left out: convert them";
+    assert!(refused.code == 2 && refused.stderr.contains(line), "{refused:?}");
+    assert!(!workshop.path("out").exists());
+    // ffmpeg decodes them. The stand-in of COLMAP gives a model of other photographs.
+    let image = format!("printf 'P6\\n128 96\\n255\\n'; head -c {} /dev/zero", 3 * 128 * 96);
+    script(&workshop.path("bin/ffmpeg"), &image);
+    let finished = run(&workshop, &["align", "phone", "-o", "out"]);
+    let line = "3 of 3 photographs are HEIC; aligned as upright JPEG copies";
+    assert!(finished.stderr.contains(line), "{finished:?}");
+    for name in ["a.heic.jpg", "b.HEIC.jpg", "c.heic.jpg"] {
+        let header = gausset_io::image::read_header(&workshop.path("out/images").join(name)).expect(name);
+        assert_eq!([header.width, header.height, u32::from(header.orientation)], [96, 128, 1]);
+    }
+    assert!(calls(&workshop, "colmap") > 0);
+}

@@ -9,6 +9,7 @@
 
 pub(crate) mod alignment;
 mod copies;
+mod heif;
 mod images;
 mod list;
 mod model;
