@@ -53,8 +53,9 @@ enum Task {
     },
     /// Compare what `gausset info` says of inputs of strangers with the right answers.
     Cases {
-        /// Folder that the script of the collection has filled.
-        folder: PathBuf,
+        /// Folder that the script of the collection has filled, and the collection.
+        #[arg(required = true)]
+        folders: Vec<PathBuf>,
     },
     /// Write the manual pages.
     Man {
@@ -78,7 +79,7 @@ fn main() -> ExitCode {
         Task::Full => long_checks::run(&workspace()),
         Task::Agreement(args) => agreement::run(&args),
         Task::Captures { folder } => captures(&folder),
-        Task::Cases { folder } => cases::run(&folder),
+        Task::Cases { folders } => cases::run(&folders),
         Task::Man { folder } => man(&folder),
         Task::Completions { folder } => completions(&folder),
     };

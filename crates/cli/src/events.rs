@@ -66,6 +66,7 @@ impl<'a> EventPrinter<'a> {
     fn handle(&mut self, event: Event) {
         match event {
             Event::Stage(stage) => self.console.note(format_stage(&stage)),
+            Event::Part(part) => self.console.json_event(&part),
             Event::Begun { item: part, done, total } => {
                 self.reporter = Some(ProgressReporter::start(self.console, part_name(part), done, total));
             }

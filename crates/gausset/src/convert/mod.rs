@@ -287,7 +287,7 @@ impl ConvertOptions {
         self.max_splats.is_some() || self.max_bytes.is_some()
     }
 
-    /// Whether the sky is left out.
+    /// Whether the sky is left out, which [`is_sky_dropped`] decides by default.
     fn drops_sky(&self, format: Format, document: &SplatFile, input: &Path, host: &mut Host<'_>) -> bool {
         let has_sky = document.sky > 0;
         if self.sky == SkyChoice::Drop && !has_sky {
@@ -298,8 +298,8 @@ impl ConvertOptions {
             );
             host.warn("the splats", line);
         }
-        let is_scene_format = matches!(format, Format::Gltf | Format::Splat) && document.scene_len() > 0;
-        has_sky && (self.sky == SkyChoice::Drop || self.sky == SkyChoice::Auto && is_scene_format)
+        self.sky == SkyChoice::Drop && has_sky
+            || self.sky == SkyChoice::Auto && is_sky_dropped(format, document)
     }
 
     /// Removes the least important splats until the number and the size of the file are within their limits. Returns the
@@ -418,6 +418,12 @@ struct TrainingCameras {
     /// Rotation from dataset axes to splat axes.
     splats_from_dataset: Similarity,
     render_options: RenderOptions,
+}
+
+/// Whether a conversion to this format leaves out the sky by default: programs that read it expect a scene alone.
+#[must_use]
+pub fn is_sky_dropped(format: Format, document: &SplatFile) -> bool {
+    document.sky > 0 && document.scene_len() > 0 && matches!(format, Format::Gltf | Format::Splat)
 }
 
 impl TrainingCameras {

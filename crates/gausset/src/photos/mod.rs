@@ -9,6 +9,7 @@
 
 pub(crate) mod alignment;
 mod copies;
+mod heif;
 mod images;
 mod list;
 mod model;
@@ -182,6 +183,7 @@ pub fn run(
         InputFiles::new([Some(&options.photos), options.lens.masks.as_ref()].into_iter().flatten());
     // Report a mistake in the options before any work begins.
     TrainConfig::resolve(&training, None)?;
+    let begun = conditions.started;
     let is_fast = training.quality == Some(Quality::Fast);
     let max_image_size = if is_fast { FAST_IMAGE_SIZE } else { options.max_image_size };
     let options = &PhotoOptions { max_image_size, ..options.clone() };
@@ -189,12 +191,12 @@ pub fn run(
     let aligned = images::source(options, host).and_then(|source| {
         let lock = records::lock(&options.output)?;
         records::refuse_links_out(&options.output, &["run"])?;
-        let pictures = images::prepare_images(options, source, host)?;
+        let pictures = host.part("images", begun, |host| images::prepare_images(options, source, host))?;
         let frames = &pictures.frames;
         // An existing model of the same photographs is used again.
         let alignment = match model::existing_model(options, &pictures, frames)? {
             Some(known) => model::summarise(options, &known, frames),
-            None => model::align(options, &pictures, frames, host)?,
+            None => host.part("align", begun, |host| model::align(options, &pictures, frames, host))?,
         };
         Ok((alignment, lock, pictures.folder))
     });
@@ -202,6 +204,8 @@ pub fn run(
     let training = TrainOptions { images: Some(folder), ..training };
     host.report(Event::PhotosAligned(alignment.clone()));
     let folder = options.output.join("run");
-    let trained = training::start_or_resume(folder, &training, options.overwrite, conditions, host)?;
+    let trained = host.part("train", begun, |host| {
+        training::start_or_resume(folder, &training, options.overwrite, conditions, host)
+    })?;
     Ok((alignment, trained))
 }

@@ -180,6 +180,24 @@ impl ExifField {
     }
 }
 
+/// The same TIFF structure, saying that the pixels are upright.
+#[must_use]
+pub fn with_upright_orientation(tiff: &[u8]) -> Vec<u8> {
+    let mut out = tiff.to_vec();
+    let Some(tiff) = Tiff::new(tiff) else { return out };
+    for entry in tiff.entries(tiff.number_at(4)).filter(|entry| entry.tag == tag::ORIENTATION) {
+        let one = match (tiff.is_little, entry.kind) {
+            (true, _) => [1, 0, 0, 0],
+            (false, kind::LONG) => [0, 0, 0, 1],
+            (false, _) => [0, 1, 0, 0],
+        };
+        if let Some(value) = out.get_mut(entry.at..).and_then(|rest| rest.first_chunk_mut()) {
+            *value = one;
+        }
+    }
+    out
+}
+
 /// A TIFF structure of either byte order.
 struct Tiff<'a> {
     bytes: &'a [u8],
@@ -252,5 +270,23 @@ impl<'a> Tiff<'a> {
             bytes.chunks_exact_mut(unit.min(4)).for_each(<[u8]>::reverse);
         }
         Some(ExifField { tag, kind, count, bytes })
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn an_upright_copy_keeps_everything_but_the_orientation() {
+        let big = b"MM\0\x2A\0\0\0\x08\0\x01\x01\x12\0\x03\0\0\0\x01\0\x06\0\0\0\0\0\0";
+        let little = b"II\x2A\0\x08\0\0\0\x01\0\x12\x01\x03\0\x01\0\0\0\x08\0\0\0\0\0\0\0";
+        for tiff in [big, little] {
+            let upright = with_upright_orientation(tiff);
+            assert!(Exif::read(tiff).orientation > Some(1));
+            assert_eq!(Exif::read(&upright).orientation, Some(1));
+            assert_eq!(upright.iter().zip(tiff).filter(|(a, b)| a != b).count(), 1);
+        }
+        assert_eq!(with_upright_orientation(b"no EXIF"), b"no EXIF");
     }
 }
