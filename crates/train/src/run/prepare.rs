@@ -137,6 +137,7 @@ pub(super) fn run_record(
         },
         colours,
         stereo_side,
+        background_points: None,
         offset: dataset.offset,
         up_rotation: up::rotation_of(config.up, dataset),
     }
