@@ -50,6 +50,9 @@ pub struct RunRecord {
     /// Longest side of the depth maps in px, of a run that made some for its start.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub stereo_side: Option<u32>,
+    /// Number of splats that the run started with in the background, of a run that had some.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub background_points: Option<u64>,
     /// What was subtracted from the coordinates of the dataset, because they are far from the origin.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub offset: Option<[f64; 3]>,

@@ -157,6 +157,7 @@ pub(super) fn run_record(
         },
         colours,
         stereo_side,
+        background_points: None,
         offset: dataset.offset,
         normalisation: dataset.normalisation,
         up_rotation: up::rotation_of(config.up, dataset),
