@@ -35,6 +35,9 @@ pub struct RunRecord {
     pub start: String,
     /// Scene extent in scene units.
     pub scene_extent: f64,
+    /// Near plane in scene units. Older runs have it among their options only.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub near_plane: Option<f64>,
     /// Colour behind the splats, 0..1 per channel.
     pub background: [f32; 3],
     /// Whether the background was learnt as a sky.
@@ -108,8 +111,12 @@ impl RecordedRun {
         let numbers = record.up_rotation.iter().flatten().copied();
         let numbers = numbers.chain(record.offset.into_iter().flatten());
         let numbers = numbers.chain(record.background.map(f64::from)).chain([record.scene_extent]);
+        let numbers = numbers.chain(record.near_plane);
         if !numbers.into_iter().all(f64::is_finite) {
             return Err(bad("a number is not finite".to_owned()));
+        }
+        if let Some(near) = record.near_plane.filter(|near| *near <= 0.0) {
+            return Err(bad(format!("near-plane: expected more than 0, found {near}")));
         }
         Ok(Self { config, record })
     }

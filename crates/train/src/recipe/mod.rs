@@ -23,7 +23,7 @@ pub use parts::{
     PoseRecipe, RateRecipe, StartRecipe,
 };
 
-use crate::option_values::{Exposure, FreeSpace, RandomBackground, Strategy};
+use crate::option_values::{Exposure, FreeSpace, NearPlane, RandomBackground, Strategy};
 
 /// Steps between two changes of the set of splats in runs of at least [`FULL_CADENCE_STEPS`] steps.
 const DENSITY_CADENCE: u64 = 100;
@@ -63,8 +63,8 @@ pub struct Recipe {
     pub antialiased: bool,
     /// Longest list of a tile; 0 = no limit.
     pub max_splats_per_tile: u32,
-    /// Depth that a splat must exceed to be drawn, in scene units.
-    pub near_plane: f64,
+    /// Depth that a splat must exceed to be drawn; see [`SceneFacts::near_plane`].
+    pub near_plane: NearPlane,
     /// Fraction of the splats that a step leaves out at random.
     pub dropout: f64,
     /// Whether each step has a random background colour; see [`SceneFacts::random_background`].
@@ -126,6 +126,8 @@ pub struct ColourRows {
 pub struct SceneFacts {
     /// Size of the scene in scene units.
     pub extent: f64,
+    /// Depth that a splat must exceed to be drawn, in scene units.
+    pub near_plane: f64,
     /// Background colour if it is not random; black with a sky.
     pub background: [f32; 3],
     /// Whether a sky is learnt.
@@ -243,7 +245,7 @@ impl Recipe {
             background: self.background_at(step, scene),
             antialiased: self.antialiased,
             max_splats_per_tile: self.max_splats_per_tile,
-            near_plane: self.near_plane,
+            near_plane: scene.near_plane,
             sky: self.has_sky_at(step, scene),
             splat_limit: None,
         }
@@ -257,7 +259,7 @@ impl Recipe {
             background: scene.background,
             antialiased: self.antialiased,
             max_splats_per_tile: self.max_splats_per_tile,
-            near_plane: self.near_plane,
+            near_plane: scene.near_plane,
             sky: scene.sky,
             splat_limit: None,
         }

@@ -5,6 +5,7 @@ use std::path::Path;
 use std::sync::Arc;
 use std::time::{Duration, Instant};
 
+use gausset_core::constants::NEAR_PLANE;
 use gausset_core::engine::TrainState;
 use gausset_core::se3::IDENTITY3;
 use gausset_core::splats_transform::Similarity;
@@ -168,12 +169,14 @@ impl RunOutputs {
         let antialiased = recipe.antialiased;
         let georeference = dataset.georeference.as_ref().map(|found| found.origin);
         let offset = dataset.offset;
+        let near_plane = recipe.near_plane.distance(self.record.near_plane);
         let mut document = SplatFile {
             antialiased,
             sky,
             vertical_axis,
             georeference,
             offset,
+            near_plane: (near_plane != NEAR_PLANE).then_some(near_plane),
             ..SplatFile::new(state.splats)
         };
         // An identity rotation must not change any bits.
