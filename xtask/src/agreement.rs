@@ -83,7 +83,7 @@ fn compare(runs: &[PathBuf; 2]) -> Result<Vec<f64>, String> {
     let record = &recorded[0].record;
     let scene = SceneFacts {
         extent: record.scene_extent,
-        near_plane: config.recipe.near_plane,
+        near_plane: config.recipe.near_plane.distance(record.near_plane),
         background: record.background,
         // The sky is part of the splats of a file.
         ..SceneFacts::default()

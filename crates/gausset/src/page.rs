@@ -42,9 +42,10 @@ pub fn page_scene(
             let scene =
                 dataset.map_or_else(|_| ScenePage::default(), |dataset| dataset_scene(run, &dataset, change));
             let options = run.render_options();
-            ScenePage { background: options.background, near: Some(options.near_plane), ..scene }
+            let near = Some(change.scale * options.near_plane);
+            ScenePage { background: options.background, near, ..scene }
         }
-        None => ScenePage::default(),
+        None => ScenePage { near: file.near_plane, ..ScenePage::default() },
     };
     if scene.cameras.is_empty() {
         // Without the sky, which the page cannot tell from the scene.

@@ -4,6 +4,7 @@ use std::cell::RefCell;
 use std::path::{Path, PathBuf};
 use std::sync::Arc;
 
+use gausset_core::constants::NEAR_PLANE;
 use gausset_core::engine::{Engine, RenderOptions};
 use gausset_core::splats_transform::Similarity;
 use gausset_io::atomic::Disk;
@@ -135,15 +136,14 @@ impl SavedRun {
 
     /// Render options of the finished run.
     pub fn render_options(&self) -> RenderOptions {
-        let record = &self.recorded.record;
+        let (record, recipe) = (&self.recorded.record, &self.recorded.config.recipe);
         let scene = SceneFacts {
             extent: record.scene_extent,
-            near_plane: self.recorded.config.recipe.near_plane,
+            near_plane: recipe.near_plane.distance(record.near_plane),
             background: record.background,
             random_background: record.random_background,
             ..SceneFacts::default()
         };
-        let recipe = &self.recorded.config.recipe;
         recipe.eval_options(recipe.steps, &scene)
     }
 
@@ -223,6 +223,7 @@ pub fn file_render_options(file: &SplatFile) -> RenderOptions {
     RenderOptions {
         sh_degree: file.splats.sh_degree,
         antialiased: file.antialiased,
+        near_plane: file.near_plane.unwrap_or(NEAR_PLANE),
         ..RenderOptions::default()
     }
 }

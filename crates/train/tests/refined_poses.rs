@@ -209,7 +209,7 @@ fn the_gradient_of_a_rig_is_that_of_its_camera_carried_over_by_the_adjoint() {
         pose_row: Some(0),
         camera_from_rig,
     };
-    let scene = SceneFacts { extent: 1.0, ..SceneFacts::default() };
+    let scene = SceneFacts { extent: 1.0, near_plane: 0.01, ..SceneFacts::default() };
     let mut params = config.recipe.step_params(0, &scene);
     params.noise = None;
     params.pose = Some(CorrectionRates { first: 1e-9, second: 1e-9, decay: 0.0 });

@@ -15,8 +15,7 @@ use gausset_train::{RecordedRun, Run, TrainConfig, TrainOptions, Up};
 
 /// Trains on the tiny dataset, moved and scaled. Returns the saved splats, moved and scaled back, and the PSNR.
 fn train_moved(by: &Similarity, run: &Path) -> (Splats, f64) {
-    let given =
-        TrainOptions { up: Some(Up::None), near_plane: Some(0.01 * by.scale.max(0.1)), ..options(120) };
+    let given = TrainOptions { up: Some(Up::None), ..options(120) };
     let config = TrainConfig::resolve(&given, None).unwrap();
     let mut dataset: Dataset = Arc::unwrap_or_clone(open(&config));
     dataset.images.iter_mut().for_each(|image| image.pose = by.apply_to_pose(&image.pose));

@@ -10,6 +10,7 @@ use std::path::{Path, PathBuf};
 use std::sync::Arc;
 
 use gausset_core::Region;
+use gausset_core::constants::NEAR_PLANE;
 use gausset_core::engine::RenderOptions;
 use gausset_core::splats_transform::Similarity;
 use gausset_io::atomic::{Disk, Overwrite, WriteError, WriteOptions, check_free, write_atomic_with};
@@ -179,6 +180,11 @@ pub fn convert(options: &ConvertOptions, host: &mut Host<'_>) -> Result<Conversi
     }
     options.check_effects(format, document.format, run.is_some())?;
 
+    if let Some(run) = &run {
+        // Files of older runs do not contain it.
+        let near_plane = run.render_options().near_plane;
+        document.near_plane = (near_plane != NEAR_PLANE).then_some(near_plane);
+    }
     let read = SplatInfo::from_document(&document);
     let seen = options.training_cameras(run.as_ref(), &document, &input, host)?;
     let mut edits = options.edits.clone();

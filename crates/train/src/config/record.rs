@@ -38,6 +38,9 @@ pub struct RunRecord {
     pub start: String,
     /// Scene extent in scene units.
     pub scene_extent: f64,
+    /// Near plane in scene units. Older runs have it among their options only.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub near_plane: Option<f64>,
     /// Colour behind the splats, 0..1 per channel.
     pub background: [f32; 3],
     /// Whether the background was learnt as a sky.
@@ -135,12 +138,12 @@ impl RecordedRun {
         let numbers = numbers.chain(record.offset.into_iter().flatten());
         let numbers = numbers.chain(record.background.map(f64::from)).chain([record.scene_extent]);
         let Normalisation { centre, unit } = record.normalisation;
-        let numbers = numbers.chain(centre).chain([unit]);
+        let numbers = numbers.chain(centre).chain([unit]).chain(record.near_plane);
         if !numbers.into_iter().all(f64::is_finite) {
             return Err(bad("a number is not finite".to_owned()));
         }
-        if unit <= 0.0 {
-            return Err(bad(format!("normalisation: unit is {unit} (expected more than 0)")));
+        if let Some(length) = record.near_plane.into_iter().chain([unit]).find(|length| *length <= 0.0) {
+            return Err(bad(format!("near-plane, normalisation: expected lengths above 0, found {length}")));
         }
         Ok(Self { config, record })
     }

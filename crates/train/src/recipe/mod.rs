@@ -25,7 +25,7 @@ pub use parts::{
     PoseRecipe, RateRecipe, StartRecipe,
 };
 
-use crate::option_values::{Exposure, FreeSpace, RandomBackground, Strategy};
+use crate::option_values::{Exposure, FreeSpace, NearPlane, RandomBackground, Strategy};
 
 /// Steps between two changes of the set of splats in runs of at least [`FULL_CADENCE_STEPS`] steps.
 const DENSITY_CADENCE: u64 = 100;
@@ -65,8 +65,8 @@ pub struct Recipe {
     pub antialiased: bool,
     /// Longest list of a tile; 0 = no limit.
     pub max_splats_per_tile: u32,
-    /// Depth that a splat must exceed to be drawn, in scene units.
-    pub near_plane: f64,
+    /// Depth that a splat must exceed to be drawn; see [`SceneFacts::near_plane`].
+    pub near_plane: NearPlane,
     /// Fraction of the splats that a step leaves out at random.
     pub dropout: f64,
     /// Whether each step has a random background colour; see [`SceneFacts::random_background`].

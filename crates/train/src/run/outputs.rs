@@ -5,6 +5,7 @@ use std::path::Path;
 use std::sync::Arc;
 use std::time::{Duration, Instant};
 
+use gausset_core::constants::NEAR_PLANE;
 use gausset_core::engine::TrainState;
 use gausset_core::se3::IDENTITY3;
 use gausset_io::atomic::{FileSystem, Overwrite, WriteError, WriteOptions};
@@ -168,6 +169,7 @@ impl RunOutputs {
         let antialiased = recipe.antialiased;
         let georeference = dataset.georeference.as_ref().map(|found| found.origin);
         let offset = dataset.offset;
+        let near_plane = recipe.near_plane.distance(self.record.near_plane);
         let mut document = SplatFile {
             antialiased,
             sky,
@@ -179,6 +181,7 @@ impl RunOutputs {
         // An identity rotation must not change any bits.
         document.transform(&saved_from_normalised);
         document.saved_from_dataset = Some(saved_from_dataset);
+        document.near_plane = (near_plane != NEAR_PLANE).then_some(near_plane);
         let write = WriteOptions { label: "splats", needed_bytes: 0, overwrite: Overwrite::Replace };
         let path = splats_path(root);
         let written = splat::save(fs, &path, &document, &SaveOptions::default(), &write)?;

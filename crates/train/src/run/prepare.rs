@@ -5,6 +5,7 @@ use std::path::Path;
 use std::sync::Arc;
 use std::sync::atomic::AtomicBool;
 
+use gausset_core::constants::NEAR_PLANE;
 use gausset_core::engine::{DeviceInfo, Engine, EngineError, TrainState};
 use gausset_core::{Pose, Splats};
 use gausset_io::dataset::init::{self, InitOptions};
@@ -19,8 +20,9 @@ use super::{TrainError, start};
 use crate::config::{RunRecord, TrainConfig, equivalent_views};
 use crate::free_space::FreeSpaceViews;
 use crate::memory::MemoryPlan;
-use crate::option_values::{Background, Colours, FreeSpace, RandomBackground};
-use crate::recipe::{ColourRows, SceneFacts};
+use crate::near_plane;
+use crate::option_values::{Background, Colours, FreeSpace, NearPlane, RandomBackground};
+use crate::recipe::{ColourRows, Recipe, SceneFacts};
 use crate::up;
 use crate::views::Cursor;
 
@@ -118,6 +120,20 @@ pub(super) fn free_space_views(
     Ok(FreeSpaceViews::new(dataset, dataset.read_tracks(memory)?))
 }
 
+/// The near plane of a new run, in scene units: as chosen, or from the points that the images see. `dataset` is
+/// normalised.
+fn resolve_near_plane(config: &TrainConfig, dataset: &Dataset) -> Result<f64, TrainError> {
+    if let NearPlane::Distance(distance) = config.recipe.near_plane {
+        return Ok(distance);
+    }
+    let unit = dataset.normalisation.unit;
+    if dataset.points.is_empty() {
+        return Ok(unit * NEAR_PLANE);
+    }
+    let tracks = dataset.read_tracks(MemoryPlan::tracks_budget(config.max_memory_bytes()))?;
+    Ok(unit * near_plane::from_points(dataset, &tracks).unwrap_or(NEAR_PLANE))
+}
+
 /// Poses of the training views.
 pub(super) fn train_poses(dataset: &Dataset) -> Vec<Pose> {
     dataset.split.train.iter().map(|&index| dataset.images[index].pose).collect()
@@ -132,8 +148,8 @@ pub(super) fn run_record(
     colours: Colours,
     stereo_side: Option<u32>,
     sky: bool,
-) -> RunRecord {
-    RunRecord {
+) -> Result<RunRecord, TrainError> {
+    Ok(RunRecord {
         version: env!("CARGO_PKG_VERSION").to_owned(),
         device: device.kind.clone(),
         device_name: device.name.clone(),
@@ -144,6 +160,7 @@ pub(super) fn run_record(
         test_images: dataset.split.test.len() as u64,
         start: start.note.clone(),
         scene_extent: dataset.scene_extent * dataset.normalisation.unit,
+        near_plane: Some(resolve_near_plane(config, dataset)?),
         background: match config.background {
             Background::Colour(colour) => colour,
             _ if sky => [0.0; 3],
@@ -161,7 +178,7 @@ pub(super) fn run_record(
         offset: dataset.offset,
         normalisation: dataset.normalisation,
         up_rotation: up::rotation_of(config.up, dataset),
-    }
+    })
 }
 
 /// Whether a sky is learnt: by default if there are enough photographs and none has its background cut out.
@@ -183,12 +200,12 @@ pub(super) fn learns_sky(background: Background, loader: &Loader) -> bool {
     }
 }
 
-/// Facts about the scene that the recipe needs, in normalised coordinates. `near_plane` is in scene units.
-pub(super) fn scene_facts(record: &RunRecord, near_plane: f64, colours: ColourRows) -> SceneFacts {
+/// Facts about the scene that the recipe needs, in normalised coordinates.
+pub(super) fn scene_facts(recipe: &Recipe, record: &RunRecord, colours: ColourRows) -> SceneFacts {
     let unit = record.normalisation.unit;
     SceneFacts {
         extent: record.scene_extent / unit,
-        near_plane: near_plane / unit,
+        near_plane: recipe.near_plane.distance(record.near_plane) / unit,
         background: record.background,
         sky: record.sky,
         random_background: record.random_background,
@@ -254,8 +271,8 @@ pub fn predict_run(
     let budget = MemoryPlan::opening_budget(memory.limit);
     let (colours, gains) = corrections::initial_colours(recipe, &loader, budget, None)?;
     let corrections = Corrections::new(recipe, colours, dataset, sky);
-    let record = run_record(config, dataset, &engine.describe(), &start, colours, None, sky);
-    let scene = scene_facts(&record, recipe.near_plane, corrections.colour_rows());
+    let record = run_record(config, dataset, &engine.describe(), &start, colours, None, sky)?;
+    let scene = scene_facts(recipe, &record, corrections.colour_rows());
     let state = TrainState::new(start.splats, corrections.initial_groups(&gains));
     let mut feed = Feed::new(loader, recipe.seed, Cursor::default(), 0);
     engine.limit_memory(memory.device_bytes());

@@ -132,7 +132,10 @@ impl Run {
         }
         let groups = self.device.engine().read_corrections()?;
         let gains = self.corrections.learnt_gains(&self.dataset, &groups);
-        Ok(gains.map(|gains| gains.exposures(&self.dataset)))
+        Ok(gains.map(|gains| match self.corrections.refined_poses(&self.dataset, &groups) {
+            Some(poses) => gains.exposures_at(&self.dataset, &poses),
+            None => gains.exposures(&self.dataset),
+        }))
     }
 
     /// Options with which this run evaluates.

@@ -87,7 +87,7 @@ impl Run {
         let record = RunRecord {
             device_choice,
             background_points: dense.as_ref().map(|dense| dense.background as u64).filter(|&n| n > 0),
-            ..prepare::run_record(&config, &dataset, &device.describe(), &start, colours, side, sky)
+            ..prepare::run_record(&config, &dataset, &device.describe(), &start, colours, side, sky)?
         };
         let recorded = RecordedRun { config: config.clone(), record };
         let folder = RunFolder::create(&*fs, folder, overwrite)?;
@@ -183,7 +183,7 @@ impl Run {
     ) -> Result<Self, TrainError> {
         let RunSetup { dataset, fs, stop, mut device, loader, corrections, state, header } = setup;
         let last = header.as_ref().map(|header| header.step);
-        let scene = prepare::scene_facts(&record, config.recipe.near_plane, corrections.colour_rows());
+        let scene = prepare::scene_facts(&config.recipe, &record, corrections.colour_rows());
         let outputs = RunOutputs::open(fs, folder, record, &config.outputs, last)?;
         let cursor = header.as_ref().map(|header| header.cursor).unwrap_or_default();
         let cache_bytes = MemoryPlan::downsampled_budget(device.memory().limit);
