@@ -717,6 +717,14 @@ fn picture_mistakes() -> Vec<Mistake> {
             "mask_named_outside",
             crowd(|i| if i == 3 { ("images/3.png", "../../3.png") } else { ("", "") }),
         ),
+        with("camera_far_out", {
+            let scene = crowd(|_| ("", ""));
+            scene.edit("transforms.json", |text| {
+                let (before, after) = text.split_at(text.find("images/3.png").unwrap());
+                before.to_owned() + &after.replacen("0.5]", "4000]", 1)
+            });
+            scene
+        }),
     ]
 }
 

@@ -96,7 +96,8 @@ fn what_stereo_cannot_match_has_splats_behind_the_scene() {
     let background = background_of(&recorded);
     // At most a quarter of the maximum.
     assert!((200..=2_000).contains(&background), "{background}");
-    let dataset = open(&recorded.config);
+    let mut dataset = Arc::unwrap_or_clone(open(&recorded.config));
+    dataset.normalise(recorded.record.normalisation);
     let poses: Vec<_> = dataset.split.train.iter().map(|&index| dataset.images[index].pose).collect();
     let first = dense.len() - background;
     let means: Vec<[f64; 3]> = dense.means.iter().map(|mean| mean.map(f64::from)).collect();

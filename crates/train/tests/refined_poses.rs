@@ -79,7 +79,9 @@ fn refined(data: &Path, reopen: impl Fn(&Path) -> Dataset) {
             Some(row) => {
                 let twist: [f64; 6] = std::array::from_fn(|k| f64::from(poses.row(row)[k]));
                 assert!(twist.iter().any(|v| v.abs() > 1e-5), "{twist:?}");
-                turn.apply_to_pose(&se3::exp(twist).compose(&old.pose))
+                let normalised =
+                    record.normalisation.dataset_from_normalised().inverse().apply_to_pose(&old.pose);
+                record.saved_from_normalised().apply_to_pose(&se3::exp(twist).compose(&normalised))
             }
         };
         assert!(difference(&expected, &new.pose) < 1e-9, "{}", old.name);

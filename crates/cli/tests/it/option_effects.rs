@@ -38,7 +38,8 @@ fn a_run_that_loses_all_its_splats_fails_and_keeps_what_was_good() {
 #[test]
 fn lists_that_a_limit_cuts_are_told_after_training_evaluation_and_rendering() {
     let workshop = TestFolder::with_data();
-    let train = "train data -o run --steps 20 --max-splats-per-tile 2 --free-space off --json";
+    let train =
+        "train data -o run --steps 20 --max-splats-per-tile 2 --near-plane 0.01 --free-space off --json";
     let train: Vec<&str> = train.split(' ').collect();
     let trained = workshop.succeed(&train);
     let count = |line: &str| line.contains("--max-splats-per-tile 2: the lists of ");

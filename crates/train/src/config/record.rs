@@ -2,7 +2,6 @@
 
 use std::path::Path;
 
-use gausset_core::se3;
 use gausset_core::splats_transform::Similarity;
 use gausset_io::dataset::Normalisation;
 use gausset_io::input::absolute;
@@ -62,18 +61,15 @@ pub struct RunRecord {
     /// Coordinates of training and of checkpoints. Older runs trained in those of the dataset.
     #[serde(default)]
     pub normalisation: Normalisation,
-    /// Rotation of all saved results about the centre of the normalisation (rows); it maps up to -y.
+    /// Rotation `saved_from_dataset` of all saved results (rows); it maps up to -y.
     pub up_rotation: [[f64; 3]; 3],
 }
 
 impl RunRecord {
-    /// Transform from the coordinates of the dataset to those of saved results: a rotation about the centre of the scene,
-    /// so that it stays at its place.
+    /// Rotation from the axes of the dataset to those of saved results.
     #[must_use]
     pub fn saved_from_dataset(&self) -> Similarity {
-        let centre = self.normalisation.centre;
-        let translation = se3::sub(centre, se3::mul_vec(&self.up_rotation, centre));
-        Similarity { translation, ..Similarity::from_rotation(self.up_rotation) }
+        Similarity::from_rotation(self.up_rotation)
     }
 
     /// Transform from normalised coordinates, in which the device holds the splats, to those of saved results.
@@ -142,8 +138,10 @@ impl RecordedRun {
         if !numbers.into_iter().all(f64::is_finite) {
             return Err(bad("a number is not finite".to_owned()));
         }
-        if let Some(length) = record.near_plane.into_iter().chain([unit]).find(|length| *length <= 0.0) {
-            return Err(bad(format!("near-plane, normalisation: expected lengths above 0, found {length}")));
+        for (key, length) in [("near-plane", record.near_plane), ("normalisation: unit", Some(unit))] {
+            if let Some(length) = length.filter(|length| *length <= 0.0) {
+                return Err(bad(format!("{key}: expected more than 0, found {length}")));
+            }
         }
         Ok(Self { config, record })
     }

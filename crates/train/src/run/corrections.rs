@@ -292,9 +292,13 @@ pub fn with_refined_poses(
     if recipe.poses.is_none() {
         return Ok(dataset);
     }
-    let given = dataset.normalisation;
-    dataset.normalise(recorded.record.normalisation);
-    let corrections = Corrections::new(recipe, recorded.record.colours, &dataset, recorded.record.sky);
+    // Corrections refer to normalised coordinates. What is not refined keeps its bits.
+    let normalisation = recorded.record.normalisation;
+    let points = std::mem::take(&mut dataset.points);
+    let mut normalised = dataset.clone();
+    normalised.normalise(normalisation);
+    dataset.points = points;
+    let corrections = Corrections::new(recipe, recorded.record.colours, &normalised, recorded.record.sky);
     let place = checkpoints_folder(run);
     let missing = |what: &str| TrainError::Checkpoint {
         path: place.clone(),
@@ -306,12 +310,14 @@ pub fn with_refined_poses(
     };
     corrections.check_state(&found.path, &found.state, recipe.sh_degree)?;
     let poses = corrections
-        .refined_poses(&dataset, &found.state.corrections)
+        .refined_poses(&normalised, &found.state.corrections)
         .ok_or_else(|| missing("the checkpoint has none"))?;
-    for (image, pose) in dataset.images.iter_mut().zip(poses) {
-        image.pose = pose;
+    let dataset_from_normalised = normalisation.dataset_from_normalised();
+    for ((image, before), pose) in dataset.images.iter_mut().zip(&normalised.images).zip(poses) {
+        if pose != before.pose {
+            image.pose = dataset_from_normalised.apply_to_pose(&pose);
+        }
     }
-    dataset.normalise(given);
     Ok(dataset)
 }
 

@@ -258,7 +258,6 @@ pub fn predict_run(
     stop: &AtomicBool,
 ) -> Result<Prediction, TrainError> {
     let recipe = &config.recipe;
-    let dataset = &normalised(Arc::clone(dataset), normalisation(dataset));
     let start = initial_splats(config, dataset)?;
     let splats = start.splats.len() as u64;
     let memory = MemoryPlan::predict(recipe, dataset, splats, config.max_memory_bytes(), engine);
