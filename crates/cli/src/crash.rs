@@ -89,4 +89,4 @@ pub(crate) fn panic_if_requested() {
 
 /// Does nothing in release builds.
 #[cfg(not(debug_assertions))]
-pub(crate) const fn rehearse() {}
+pub(crate) const fn panic_if_requested() {}
