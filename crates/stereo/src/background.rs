@@ -11,6 +11,9 @@
 //! that no background point is between a camera and the scene. Cells have equal angles of latitude, seen from c, and
 //! about as much of longitude.
 //!
+//! The distance of the background is not known, so what has texture (trees, facades) would appear in other places than
+//! it is. Only plain blocks count, and cells in which they are the majority.
+//!
 //! One sphere suits cameras around a subject. There are no points if less than 80 % of the views see c, or if 30 % of
 //! the points or more are farther from c than the median camera: a walk or a room, whose background is in the points.
 //!
@@ -41,8 +44,12 @@ const BLOCK: usize = 4;
 /// Rows of cells: 2.5 degrees each, and 20 degrees at least if points are scarce.
 const MAX_ROWS: usize = 72;
 const MIN_ROWS: usize = 9;
-/// Minimum number of blocks of a cell, over all views.
+/// Minimum number of plain blocks of a cell, over all views.
 const MIN_BLOCKS: u32 = 2;
+/// Largest standard deviation of the luma of a plain block, 1 = white.
+const PLAIN: f64 = 0.03;
+/// Minimum fraction of the blocks of a cell that are plain.
+const MIN_PLAIN: f64 = 0.5;
 /// Standard deviation of a point relative to the side of its cell.
 const SCALE: f64 = 0.6;
 
@@ -87,24 +94,30 @@ pub fn background_points(
         // Without a neighbour to compare with, no pixel is known to be hard to match.
         let Some(camera) = map.camera.filter(|_| !map.plan.neighbours.is_empty()) else { continue };
         let gain = options.log_gains.get(index).copied().unwrap_or_default().map(libm::exp);
-        for_each_unknown_block(map, &camera, |pixel, colour| {
+        for_each_unknown_block(map, &camera, |pixel, colour, is_plain| {
             let ray = transpose_mul_vec(&view.pose.rotation, camera.ray(pixel));
             let Some(direction) = sphere.exit_direction(view.pose.centre(), ray) else { return };
             let sum = &mut sums[cells.index(direction)];
+            sum.blocks += 1;
+            if !is_plain {
+                return;
+            }
             for axis in 0..3 {
                 sum.direction[axis] += direction[axis];
                 sum.colour[axis] += colour[axis] / gain[axis];
             }
-            sum.blocks += 1;
+            sum.plain += 1;
         });
     }
     let scale = (SCALE * sphere.radius * cells.angle()) as f32;
-    let known = sums.iter().filter(|sum| sum.blocks >= MIN_BLOCKS);
+    let known = sums.iter().filter(|sum| {
+        sum.plain >= MIN_BLOCKS && f64::from(sum.plain) >= MIN_PLAIN * f64::from(sum.blocks)
+    });
     let point = |sum: &CellSum| {
         let to_surface = sphere.radius / norm(sum.direction);
         BackgroundPoint {
             position: std::array::from_fn(|axis| sphere.centre[axis] + sum.direction[axis] * to_surface),
-            colour: sum.colour.map(|c| (c / f64::from(sum.blocks)) as f32),
+            colour: sum.colour.map(|c| (c / f64::from(sum.plain)) as f32),
             scale,
         }
     };
@@ -214,7 +227,7 @@ impl CellGrid {
     }
 }
 
-/// Sums over the blocks of a cell.
+/// The blocks of a cell, and sums over the plain ones.
 #[derive(Clone, Copy, Debug, Default)]
 struct CellSum {
     /// Unit directions.
@@ -222,11 +235,12 @@ struct CellSum {
     /// Colours divided by gains.
     colour: [f64; 3],
     blocks: u32,
+    plain: u32,
 }
 
-/// Calls `f` with the centre in px and the mean colour (1 = white) of all blocks of a map without a known pixel. A
-/// block with a masked pixel is neither known nor unknown.
-fn for_each_unknown_block(map: &DepthMap, camera: &Camera, mut f: impl FnMut([f64; 2], [f64; 3])) {
+/// Calls `f` with the centre in px and the mean colour (1 = white) of all blocks of a map without a known pixel, and
+/// whether they are plain. A block with a masked pixel is neither known nor unknown.
+fn for_each_unknown_block(map: &DepthMap, camera: &Camera, mut f: impl FnMut([f64; 2], [f64; 3], bool)) {
     let (width, height) = (camera.width as usize, camera.height as usize);
     let known = known_pixels(map, width);
     let is_unknown = |i: usize| !known[i] && map.mask.as_ref().is_none_or(|mask| mask[i] != 0);
@@ -237,14 +251,25 @@ fn for_each_unknown_block(map: &DepthMap, camera: &Camera, mut f: impl FnMut([f6
             if !pixels().all(is_unknown) {
                 continue;
             }
-            let mut sum = [0u32; 3];
+            let (mut sum, mut lumas, mut squares) = ([0u32; 3], 0.0, 0.0);
             for pixel in pixels() {
-                (0..3).for_each(|channel| sum[channel] += u32::from(map.rgb[3 * pixel + channel]));
+                let rgb = [0, 1, 2].map(|channel| map.rgb[3 * pixel + channel]);
+                (0..3).for_each(|channel| sum[channel] += u32::from(rgb[channel]));
+                let luma = luma(rgb);
+                (lumas, squares) = (lumas + luma, squares + luma * luma);
             }
+            let count = (BLOCK * BLOCK) as f64;
+            let variance = squares / count - (lumas / count) * (lumas / count);
             let centre = [x, y].map(|n| (n * BLOCK) as f64 + 0.5 * BLOCK as f64);
-            f(centre, sum.map(|sum| f64::from(sum) / (255 * BLOCK * BLOCK) as f64));
+            let colour = sum.map(|sum| f64::from(sum) / (255 * BLOCK * BLOCK) as f64);
+            f(centre, colour, variance <= PLAIN * PLAIN);
         }
     }
+}
+
+/// Luma of a pixel, 1 = white (BT.601).
+fn luma([r, g, b]: [u8; 3]) -> f64 {
+    (0.299 * f64::from(r) + 0.587 * f64::from(g) + 0.114 * f64::from(b)) / 255.0
 }
 
 /// Confirmed pixels of a map, closed: dilated, then eroded. Pixels outside the map count for nothing.

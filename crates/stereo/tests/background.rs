@@ -138,7 +138,7 @@ fn background_is_on_the_sphere_where_no_depth_is_known_in_the_colour_of_the_scen
 }
 
 #[test]
-fn known_masked_and_lone_pixels_and_views_without_neighbours_leave_no_cell() {
+fn known_masked_textured_and_lone_pixels_and_views_without_neighbours_leave_no_cell() {
     assert!(Input::new(|_, _| true).all().is_empty(), "everything is known");
     let all = Input::new(|_, _| false);
     let whole = all.all();
@@ -158,6 +158,16 @@ fn known_masked_and_lone_pixels_and_views_without_neighbours_leave_no_cell() {
     let mut once = all.clone();
     once.depths.maps.truncate(4);
     assert!(once.all().len() * 2 < whole.len(), "cells with one block");
+
+    let mut textured = all.clone();
+    for map in &mut textured.depths.maps {
+        // Stripes on the left half, 0.1 in either direction.
+        for (at, pixel) in map.rgb.chunks_exact_mut(3).enumerate().filter(|(at, _)| at % WIDTH < WIDTH / 2) {
+            pixel.iter_mut().for_each(|v| *v = if at % 4 < 2 { *v + 25 } else { *v - 25 });
+        }
+    }
+    let plain = textured.all();
+    assert!(plain.len() * 10 < whole.len() * 6 && plain.len() * 10 > whole.len() * 4, "only plain blocks");
 
     let mut alone = all;
     alone.depths.maps.iter_mut().for_each(|map| map.plan.neighbours.clear());
