@@ -26,7 +26,7 @@ use super::alignment::{PanoAlignment, unregistered};
 use super::compare;
 use super::prior_knowledge::{self, PriorKnowledge};
 use super::track;
-use crate::aligner::{Aligner, AlignerOptions};
+use crate::aligner::AlignerOptions;
 use crate::frame_selection::with_advice;
 use crate::{Event, Failure, Host, Stage, georeference, records};
 
