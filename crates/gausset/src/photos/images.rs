@@ -112,7 +112,7 @@ pub(super) fn prepare_images(
         }
     }
     // Report a missing COLMAP before the work begins.
-    options.tool.find_colmap(host)?;
+    options.find_aligner(host)?;
     warn_of_colours(&video, host);
     let selection = match options.lens.selection()? {
         Some(wanted) => {

@@ -46,6 +46,8 @@ pub mod kind {
 
 /// Header of EXIF data in an APP1 segment of a JPEG.
 pub const EXIF: &[u8] = b"Exif\0\0";
+/// Credible equivalent focal lengths, mm.
+pub(super) const FOCAL_LENGTHS_35MM: std::ops::RangeInclusive<u32> = 4..=2000;
 /// Longest value that is read, bytes.
 const MAX_VALUE_BYTES: usize = 4096;
 /// Largest number of GPS entries that are read: more than there are tags, because tags may be duplicate.
@@ -100,6 +102,8 @@ pub struct Exif {
     pub model: Option<String>,
     /// Local time of the exposure: `YYYY:MM:DD HH:MM:SS`.
     pub taken: Option<String>,
+    /// Focal length for a film of 36 x 24 mm that gives the same angle, mm.
+    pub focal_35mm: Option<u32>,
     /// The GPS directory, by tag.
     pub gps: Vec<ExifField>,
 }
@@ -132,6 +136,10 @@ impl Exif {
             make: text(main, tag::MAKE),
             model: text(main, tag::MODEL),
             taken: text(photo, tag::DATE_TIME_ORIGINAL),
+            focal_35mm: tiff
+                .field(photo, tag::FOCAL_LENGTH_IN_35MM_FILM)
+                .and_then(|field| field.number())
+                .filter(|mm| FOCAL_LENGTHS_35MM.contains(mm)),
             gps,
         }
     }
@@ -145,6 +153,7 @@ impl Exif {
             make: self.make.or(other.make),
             model: self.model.or(other.model),
             taken: self.taken.or(other.taken),
+            focal_35mm: self.focal_35mm.or(other.focal_35mm),
             gps: if self.gps.is_empty() { other.gps } else { self.gps },
         }
     }
