@@ -16,7 +16,7 @@ use gausset_sfm::reconstruction::{
 /// Noise of a position, px, and the tolerance.
 const NOISE: f64 = 0.3;
 const TOLERANCE: f64 = 2.0;
-const POINTS: u32 = 900;
+const POINTS: u32 = 600;
 const ALONE: u32 = 100;
 
 fn random(of: u32, index: u32, k: u32) -> f64 {
@@ -121,7 +121,7 @@ impl Capture {
     fn check(&self, (found, pictures): &(Reconstruction, Pictures)) {
         let pairs: Vec<(Pose, Pose)> =
             found.poses.iter().zip(&self.poses).filter_map(|(a, b)| Some(((*a)?, *b))).collect();
-        assert_eq!(pairs.len(), self.poses.len(), "registered");
+        assert_eq!(pairs.len(), self.poses.len(), "registered; {:?}", pictures.cameras);
         let moments: Vec<u32> = (0..pairs.len() as u32).collect();
         let errors = compare(&pairs, &moments).expect("comparable");
         assert!(errors.rotation.worst < 0.05, "{:?}", errors.rotation);
@@ -135,9 +135,9 @@ impl Capture {
 
 #[test]
 fn an_arc_of_pictures_gives_poses_focal_length_and_distortion() {
-    for focal in [560.0, 960.0, 1500.0] {
+    for focal in [560.0, 1200.0] {
         let camera = PictureCamera { radial: [-0.05, 0.0], ..PictureCamera::new(800, 600, focal) };
-        let capture = Capture::arc(16, 120.0, vec![camera]);
+        let capture = Capture::arc(12, 100.0, vec![camera]);
         capture.check(&capture.reconstruct(false, 2));
     }
 }
@@ -148,7 +148,7 @@ fn an_orbit_by_two_cameras_with_metadata_is_the_same_for_any_number_of_threads()
         PictureCamera { radial: [0.03, 0.0], ..PictureCamera::new(800, 600, 700.0) },
         PictureCamera { radial: [-0.08, 0.0], ..PictureCamera::new(600, 800, 820.0) },
     ];
-    let capture = Capture::arc(24, 345.0, cameras);
+    let capture = Capture::arc(16, 345.0, cameras);
     let found = capture.reconstruct(true, 1);
     capture.check(&found);
     assert_eq!(found, capture.reconstruct(true, 3));

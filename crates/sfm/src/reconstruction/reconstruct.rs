@@ -1,5 +1,7 @@
 //! From features to poses and points: matches, relative poses, averaging, then rounds of triangulation and adjustment.
 
+use std::borrow::Borrow;
+use std::collections::BTreeSet;
 use std::sync::atomic::{AtomicBool, Ordering};
 
 use gausset_compute::Exec;
@@ -137,6 +139,10 @@ const UNKNOWN_FOCAL: f64 = 4.0;
 /// Standard deviations of what is expected of a camera: of ln f from metadata, of ln f without, of k1 and k2.
 const FOCAL_DEVIATIONS: [f64; 2] = [0.1, 0.5];
 const RADIAL_DEVIATION: f64 = 0.3;
+/// Focal lengths that are tried if pairs do not tell them (parallel axes, a plane), relative to the longest side, and
+/// the number of pairs.
+const FOCALS_TRIED: [f64; 5] = [0.6, 0.8, 1.0, DEFAULT_FOCAL, 1.8];
+const PAIRS_TRIED: usize = 40;
 /// Matched pictures whose rotation is tried for one that is not registered.
 const NEIGHBOURS_TRIED: usize = 6;
 
@@ -166,8 +172,11 @@ pub fn reconstruct_pictures(
     if pictures.priors.iter().any(|prior| prior.focal.is_none()) {
         let loose = within(UNKNOWN_FOCAL, sharpest(pictures));
         let verified = verify_pairs(frames, &matched, loose, exec, stop)?;
-        estimate_focals(frames, pictures, &verified);
+        let open = estimate_focals(frames, pictures, &verified);
         set_bearings(frames, pictures);
+        if !open.is_empty() {
+            choose_focals(frames, pictures, &open, &matched, &|factor, focal| within(factor, focal), exec, stop)?;
+        }
     }
     report(1);
     let lens = within(UNKNOWN_LENS, sharpest(pictures));
@@ -175,13 +184,21 @@ pub fn reconstruct_pictures(
     if verified.is_empty() {
         return Ok(none);
     }
-    let all = verified.iter().map(|v| ([v.a, v.b], v.relative.rotation, v.matches.len())).collect::<Vec<_>>();
+    let rotations: Vec<MatchedRotation> =
+        verified.iter().map(|v| ([v.a, v.b], v.relative.rotation, v.matches.len())).collect();
+    let mut others = verified.clone();
     let Some(mut poses) = initial_poses(frames, &mut verified, lens.tolerance) else {
         return Ok(none);
     };
-    verified.sort_by_key(|v| std::cmp::Reverse(v.matches.len()));
+    // Tracks begin with the pairs that agree on the poses. The others reach the frames that have none yet.
+    let agree: BTreeSet<[usize; 2]> = verified.iter().map(|v| [v.a, v.b]).collect();
+    others.retain(|v| !agree.contains(&[v.a, v.b]));
+    for pairs in [&mut verified, &mut others] {
+        pairs.sort_by_key(|v| std::cmp::Reverse(v.matches.len()));
+    }
     let counts: Vec<usize> = frames.iter().map(|frame| frame.features.len()).collect();
-    let tracks = build_tracks(&counts, verified.iter().map(|v| ([v.a, v.b], &v.matches[..])));
+    let pairs = verified.iter().chain(&others);
+    let tracks = build_tracks(&counts, pairs.map(|v| ([v.a, v.b], &v.matches[..])));
     for (round, (factor, steps, adjusts_cameras)) in PICTURE_ROUNDS.into_iter().enumerate() {
         if stop.load(Ordering::Relaxed) {
             return Err(Stopped);
@@ -194,7 +211,7 @@ pub fn reconstruct_pictures(
         adjust(&mut poses, &mut points, frames, Some((pictures, adjusts_cameras)), huber, steps, exec, stop);
         set_bearings(frames, pictures);
         let tolerance = within(factor.max(2.0), sharpest(pictures)).tolerance;
-        register_missing(&mut poses, &points, &tracks, frames, &all, (tolerance, options.seed));
+        register_missing(&mut poses, &points, &tracks, frames, &rotations, (tolerance, options.seed));
     }
     if stop.load(Ordering::Relaxed) {
         return Err(Stopped);
@@ -212,8 +229,44 @@ fn set_bearings(frames: &mut [Features], pictures: &Pictures) {
     }
 }
 
-/// Sets the focal lengths of cameras without metadata.
-fn estimate_focals(frames: &[Features], pictures: &mut Pictures, verified: &[VerifiedPair]) {
+/// Of cameras whose focal lengths pairs leave open, tries some for the pairs with the most matches, and keeps that with
+/// the most verified ones.
+fn choose_focals(
+    frames: &mut [Features],
+    pictures: &mut Pictures,
+    open: &[usize],
+    matched: &[MatchedPair],
+    within: &dyn Fn(f64, f64) -> ReconstructionOptions,
+    exec: Exec<'_>,
+    stop: &AtomicBool,
+) -> Result<(), Stopped> {
+    let mut pairs: Vec<&MatchedPair> = matched.iter().collect();
+    pairs.sort_by_key(|pair| std::cmp::Reverse(pair.matches.len()));
+    pairs.truncate(PAIRS_TRIED);
+    let mut best: Option<(usize, f64)> = None;
+    for relative in FOCALS_TRIED {
+        for &camera in open {
+            pictures.cameras[camera].focal = relative * pictures.cameras[camera].longest_side();
+        }
+        set_bearings(frames, pictures);
+        let sharpest = pictures.cameras.iter().map(|c| c.focal).fold(1.0, f64::max);
+        let verified = verify_pairs(frames, &pairs, within(1.0, sharpest), exec, stop)?;
+        let count = verified.iter().map(|pair| pair.matches.len()).sum();
+        if best.is_none_or(|(most, _)| count > most) {
+            best = Some((count, relative));
+        }
+    }
+    for &camera in open {
+        let relative = best.map_or(DEFAULT_FOCAL, |(_, relative)| relative);
+        pictures.cameras[camera].focal = relative * pictures.cameras[camera].longest_side();
+    }
+    set_bearings(frames, pictures);
+    Ok(())
+}
+
+/// Sets the focal lengths of cameras without metadata; returns the cameras of which pairs do not tell it.
+fn estimate_focals(frames: &[Features], pictures: &mut Pictures, verified: &[VerifiedPair]) -> Vec<usize> {
+    let mut open = Vec::new();
     for camera in 0..pictures.cameras.len() {
         if pictures.priors[camera].focal.is_some() {
             continue;
@@ -230,8 +283,12 @@ fn estimate_focals(frames: &[Features], pictures: &mut Pictures, verified: &[Ver
             .filter(|v| is_of(v.a) && is_of(v.b) && !v.relative.is_pure_rotation)
             .map(|v| v.matches.iter().map(|&[i, j]| [place(v.a, i), place(v.b, j)]).collect())
             .collect();
-        pictures.cameras[camera].focal = side * estimate_focal(&pairs).unwrap_or(DEFAULT_FOCAL);
+        match estimate_focal(&pairs) {
+            Some(focal) => pictures.cameras[camera].focal = side * focal,
+            None => open.push(camera),
+        }
     }
+    open
 }
 
 /// Rotation `b_from_a` of pairs [a, b], with their numbers of matches.
@@ -298,6 +355,7 @@ struct MatchedPair {
 }
 
 /// A pair with a verified relative pose.
+#[derive(Clone)]
 struct VerifiedPair {
     a: usize,
     b: usize,
@@ -336,9 +394,9 @@ fn match_pairs(
 }
 
 /// The pairs with a relative pose, and the matches that agree with it.
-fn verify_pairs(
+fn verify_pairs<P: Borrow<MatchedPair> + Sync>(
     frames: &[Features],
-    matched: &[MatchedPair],
+    matched: &[P],
     options: ReconstructionOptions,
     exec: Exec<'_>,
     stop: &AtomicBool,
@@ -347,7 +405,7 @@ fn verify_pairs(
         if stop.load(Ordering::Relaxed) {
             return None;
         }
-        let MatchedPair { a, b, matches } = &matched[index];
+        let MatchedPair { a, b, matches } = matched[index].borrow();
         let rays: Vec<[[f64; 3]; 2]> =
             matches.iter().map(|&[i, j]| [bearing(frames, *a, i), bearing(frames, *b, j)]).collect();
         let relative =
