@@ -84,10 +84,10 @@ fn main() {
         .collect();
     let moments: Vec<u32> = (0..poses.len() as u32).collect();
     let result = compare(&poses, &moments).expect("comparable");
-    let mean: [f64; 3] = std::array::from_fn(|k| {
-        poses.iter().map(|(_, b)| b.centre()[k]).sum::<f64>() / poses.len() as f64
-    });
-    let extent = poses.iter().map(|(_, b)| gausset_core::matrix::distance(b.centre(), mean)).fold(0.0, f64::max);
+    let mean: [f64; 3] =
+        std::array::from_fn(|k| poses.iter().map(|(_, b)| b.centre()[k]).sum::<f64>() / poses.len() as f64);
+    let extent =
+        poses.iter().map(|(_, b)| gausset_core::matrix::distance(b.centre(), mean)).fold(0.0, f64::max);
     println!(
         "rotation median {:.4} worst {:.4} deg; centre / extent median {:.2e} worst {:.2e}",
         result.rotation.median,

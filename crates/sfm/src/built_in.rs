@@ -6,9 +6,7 @@ use std::sync::Mutex;
 use std::sync::atomic::{AtomicBool, Ordering};
 
 use crate::reconstruction::features::{self, Features, ViewImage};
-use crate::reconstruction::{
-    PanoView, Progress, Reconstruction, ReconstructionOptions, Stage, reconstruct,
-};
+use crate::reconstruction::{PanoView, Progress, Reconstruction, ReconstructionOptions, Stage, reconstruct};
 use gausset_compute::{Exec, Pool};
 use gausset_core::{Pose, matrix};
 use gausset_io::dataset::colmap::{ColmapImage, ColmapModel, ColmapPoint};

@@ -53,7 +53,7 @@ impl Capture {
         let pose = |k: u32| {
             let angle = (degrees * (f64::from(k) / f64::from(count - 1) - 0.5)).to_radians();
             let (sin, cos) = (libm::sin(angle), libm::cos(angle));
-            let height = if k % 2 == 0 { -0.8 } else { 0.5 };
+            let height = if k.is_multiple_of(2) { -0.8 } else { 0.5 };
             looking([5.0 * sin, height, -5.0 * cos], [0.3 * random(1, k, 0), 0.2 * random(1, k, 1), 0.0])
         };
         Self { cameras, poses: (0..count).map(pose).collect() }
@@ -65,7 +65,7 @@ impl Capture {
 
     /// Points around the subject, and a third of them behind it.
     fn point(k: u32) -> [f64; 3] {
-        let size = if k % 3 == 0 { 4.0 } else { 1.5 };
+        let size = if k.is_multiple_of(3) { 4.0 } else { 1.5 };
         [0, 1, 2].map(|i| size * random(2, k, i))
     }
 

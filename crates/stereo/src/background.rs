@@ -110,9 +110,9 @@ pub fn background_points(
         });
     }
     let scale = (SCALE * sphere.radius * cells.angle()) as f32;
-    let known = sums.iter().filter(|sum| {
-        sum.plain >= MIN_BLOCKS && f64::from(sum.plain) >= MIN_PLAIN * f64::from(sum.blocks)
-    });
+    let known = sums
+        .iter()
+        .filter(|sum| sum.plain >= MIN_BLOCKS && f64::from(sum.plain) >= MIN_PLAIN * f64::from(sum.blocks));
     let point = |sum: &CellSum| {
         let to_surface = sphere.radius / norm(sum.direction);
         BackgroundPoint {

@@ -28,8 +28,8 @@ const ALIGN_HELP: &str = "\
 Examples:
   gausset align photos/ -o scene/
   gausset train scene/ --images photos/ -o run/
-COLMAP is used if it is found (pip install pycolmap, or colmap 3.12 or later in PATH), else the built-in
-aligner.";
+COLMAP is used if it is found (pip install pycolmap, or colmap 3.12 or later in PATH), else the
+built-in aligner.";
 
 const RUN_HELP: &str = "\
 Examples:

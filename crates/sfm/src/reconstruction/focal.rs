@@ -118,7 +118,7 @@ mod tests {
                 let seen = |point: u32| {
                     let x = vector(52, point, 0).map(|v| 3.0 * v);
                     let [a, b] = [pose(k), pose(k + 1)].map(|pose| camera.project(pose.apply(x)).unwrap());
-                    let b = if point % 10 == 0 { [b[0] + 150.0, b[1] - 80.0] } else { b };
+                    let b = if point.is_multiple_of(10) { [b[0] + 150.0, b[1] - 80.0] } else { b };
                     [a, b].map(|[x, y]| [(x - 500.0) / 1000.0, (y - 375.0) / 1000.0])
                 };
                 (0..300).map(seen).collect()

@@ -91,13 +91,13 @@ impl PictureCamera {
         // ds/dp = 2 p (k1 + 2 k2 |p|²).
         let growth = 2.0 * (self.radial[0] + 2.0 * squared * self.radial[1]);
         let by_point = [0, 1].map(|k| {
-            let by_p: [f64; 2] =
-                std::array::from_fn(|l| self.focal * (f64::from(u8::from(k == l)) * s + growth * p[k] * p[l]));
+            let by_p: [f64; 2] = std::array::from_fn(|l| {
+                self.focal * (f64::from(u8::from(k == l)) * s + growth * p[k] * p[l])
+            });
             [by_p[0] / z, by_p[1] / z, -(by_p[0] * p[0] + by_p[1] * p[1]) / z]
         });
-        let by_camera = p.map(|v| {
-            [self.focal * s * v, self.focal * squared * v, self.focal * squared * squared * v]
-        });
+        let by_camera =
+            p.map(|v| [self.focal * s * v, self.focal * squared * v, self.focal * squared * squared * v]);
         (by_point, by_camera)
     }
 

@@ -175,7 +175,15 @@ pub fn reconstruct_pictures(
         let open = estimate_focals(frames, pictures, &verified);
         set_bearings(frames, pictures);
         if !open.is_empty() {
-            choose_focals(frames, pictures, &open, &matched, &|factor, focal| within(factor, focal), exec, stop)?;
+            choose_focals(
+                frames,
+                pictures,
+                &open,
+                &matched,
+                &|factor, focal| within(factor, focal),
+                exec,
+                stop,
+            )?;
         }
     }
     report(1);
@@ -216,7 +224,8 @@ pub fn reconstruct_pictures(
     if stop.load(Ordering::Relaxed) {
         return Err(Stopped);
     }
-    let mut points = triangulate_tracks(&tracks, frames, &poses, within(1.0, sharpest(pictures)).tolerance, exec);
+    let mut points =
+        triangulate_tracks(&tracks, frames, &poses, within(1.0, sharpest(pictures)).tolerance, exec);
     drop_weak_poses(&mut poses, &mut points);
     report(2 + PICTURE_ROUNDS.len());
     Ok(Reconstruction { poses, landmarks: points })
@@ -273,7 +282,8 @@ fn estimate_focals(frames: &[Features], pictures: &mut Pictures, verified: &[Ver
         }
         let is_of = |frame: usize| pictures.camera_of[frame] as usize == camera;
         let side = pictures.cameras[camera].longest_side();
-        let [cx, cy] = [pictures.cameras[camera].width, pictures.cameras[camera].height].map(|v| 0.5 * f64::from(v));
+        let [cx, cy] =
+            [pictures.cameras[camera].width, pictures.cameras[camera].height].map(|v| 0.5 * f64::from(v));
         let place = |frame: usize, feature: u32| {
             let [x, y] = frames[frame].features[feature as usize].pixel;
             [(x - cx) / side, (y - cy) / side]
@@ -553,7 +563,10 @@ fn adjust(
         poses: poses.iter().flatten().copied().collect(),
         points: points.iter().map(|point| point.position).collect(),
         observations: sights.filter_map(observation).collect(),
-        cameras: pictures.as_ref().map(|(pictures, free)| adjusted_cameras(pictures, *free)).unwrap_or_default(),
+        cameras: pictures
+            .as_ref()
+            .map(|(pictures, free)| adjusted_cameras(pictures, *free))
+            .unwrap_or_default(),
     };
     problem.minimise(huber, steps, exec.pool, stop);
     for (pose, adjusted) in poses.iter_mut().flatten().zip(problem.poses) {

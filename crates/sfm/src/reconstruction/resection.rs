@@ -26,12 +26,7 @@ pub(crate) struct Sight {
 
 /// The pose with the most landmarks within `tolerance` (radians) that starts with one of the rotations; `None` if too few
 /// agree.
-pub(crate) fn resect(
-    sights: &[Sight],
-    rotations: &[Mat3],
-    tolerance: f64,
-    seed: [u32; 2],
-) -> Option<Pose> {
+pub(crate) fn resect(sights: &[Sight], rotations: &[Mat3], tolerance: f64, seed: [u32; 2]) -> Option<Pose> {
     if sights.len() < MIN_INLIERS {
         return None;
     }
@@ -109,7 +104,8 @@ mod tests {
         let sights: Vec<Sight> = (0..120)
             .map(|k| {
                 let position = vector(60, k, 0).map(|v| 2.0 * v);
-                let off = if k % 3 == 0 { vector(61, k, 0) } else { vector(61, k, 0).map(|v| 1e-4 * v) };
+                let off =
+                    if k.is_multiple_of(3) { vector(61, k, 0) } else { vector(61, k, 0).map(|v| 1e-4 * v) };
                 let y = truth.apply(position);
                 Sight { bearing: unit(std::array::from_fn(|i| y[i] / norm(y) + off[i])), position }
             })

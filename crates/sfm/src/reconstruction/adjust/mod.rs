@@ -362,11 +362,13 @@ impl BundleProblem {
                 let of_camera = other.camera_coupling();
                 for k in 0..CAMERA_PARAMETERS {
                     for l in 0..POSE_PARAMETERS {
-                        block[k * width + POSE_PARAMETERS * o.pose as usize + l] -= dot(through[k], of_pose[l]);
+                        block[k * width + POSE_PARAMETERS * o.pose as usize + l] -=
+                            dot(through[k], of_pose[l]);
                     }
                     for (l, of_camera) in of_camera.iter().enumerate() {
                         if let Some(h) = self.camera_of(o).filter(|h| *h < g || *h == g && l <= k) {
-                            block[k * width + first + CAMERA_PARAMETERS * h + l] -= dot(through[k], *of_camera);
+                            block[k * width + first + CAMERA_PARAMETERS * h + l] -=
+                                dot(through[k], *of_camera);
                         }
                     }
                 }

@@ -110,10 +110,9 @@ pub fn extract_from_picture(
     }
     let lens = Lens { bearing: &|_| [0.0, 0.0, 1.0], is_wanted: &|_| true, view: 0 };
     let size = [picture.width as usize, picture.height as usize];
-    let mut found =
-        extract_region(picture, [0, 0, size[0], size[1]], &lens, limit, level, |keypoints| {
-            keep_spread(keypoints, size, limit);
-        });
+    let mut found = extract_region(picture, [0, 0, size[0], size[1]], &lens, limit, level, |keypoints| {
+        keep_spread(keypoints, size, limit);
+    });
     for feature in &mut found.features {
         feature.pixel = feature.pixel.map(|v| scale * v);
         feature.size *= scale as f32;
@@ -177,8 +176,7 @@ fn extract_region(
     let is_wanted = |keypoint: &Keypoint| {
         let [x, y] = place(keypoint);
         let pixel = (y as usize).min(height - 1) * width + (x as usize).min(width - 1);
-        picture.mask.as_ref().is_none_or(|keep| keep[pixel] != 0)
-            && (lens.is_wanted)([x, y])
+        picture.mask.as_ref().is_none_or(|keep| keep[pixel] != 0) && (lens.is_wanted)([x, y])
     };
     let mut keypoints = keypoints::detect(&space, level);
     keypoints.retain(is_wanted);
