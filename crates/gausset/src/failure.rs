@@ -164,7 +164,7 @@ impl From<DatasetError> for Failure {
             DatasetError::NotADataset { ref path, .. } if SavedRun::is_run_folder(path) => {
                 let (folder, place) = (path.display(), shell_quote(path));
                 let line = format!(
-                    "{folder}: is a run folder (expected a dataset); try: gausset train --resume {place}, gausset view {place} or gausset eval {place}"
+                    "{folder}: is a run folder (expected a dataset); try: gausset train ⟨resume⟩ {place}, gausset view {place} or gausset eval {place}"
                 );
                 Self::new("dataset", line)
             }

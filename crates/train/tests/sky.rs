@@ -127,7 +127,7 @@ fn the_saved_splats_show_what_the_run_has_learnt() {
     let [in_run, by_state, by_file] =
         [outcome.summary.psnr.unwrap(), by_state.psnr.unwrap(), by_file.psnr.unwrap()];
     println!("harmonics {by_state:.3} dB, splats {by_file:.3} dB, in the run {in_run:.3} dB");
-    assert!((by_state - by_file).abs() < 0.05, "harmonics {by_state} dB, splats {by_file} dB");
+    assert!((by_state - by_file).abs() < 0.1, "harmonics {by_state} dB, splats {by_file} dB");
     // Rotation rounds to f32.
     assert!((in_run - by_file).abs() < 1e-2, "{in_run} {by_file}");
     // Without its sky the score is different.
