@@ -9,6 +9,7 @@
 use std::collections::BTreeMap;
 use std::time::{Duration, Instant};
 
+use gausset_core::engine::DeviceInfo;
 use gausset_io::dataset::Dataset;
 
 use crate::recipe::{DensityRules, Recipe};
@@ -31,19 +32,25 @@ const MIN_DECISION_INTERVAL: Duration = Duration::from_millis(250);
 const SPLAT_COST: f64 = 0.155e-3;
 /// Cost of a pixel in a step, in the same unit.
 const PIXEL_COST: f64 = 0.108e-3;
+/// Cost of a step on a GPU that does not depend on its size, in the same unit: two million splats take 6 times as long
+/// as 165,751, not 11 times (docs/benchmarks.md#gpu).
+const GPU_STEP_COST: f64 = 41.0;
 
 /// Cost of the steps of a run, in units of [`SPLAT_COST`] and [`PIXEL_COST`].
 #[derive(Clone, Debug, PartialEq)]
 pub(super) struct Forecast {
     /// Image sizes of the training views in px, with the number of views of each size.
     sizes: BTreeMap<[u32; 2], u64>,
+    /// Cost of a step without splats and pixels.
+    constant: f64,
 }
 
 impl Forecast {
-    /// A forecast for the training views of a dataset.
-    pub(super) fn new(dataset: &Dataset) -> Self {
+    /// A forecast for the training views of a dataset on a device.
+    pub(super) fn new(dataset: &Dataset, device: &DeviceInfo) -> Self {
         let camera = |&index: &usize| &dataset.images[index].camera;
-        Self::of_sizes(dataset.split.train.iter().map(camera).map(|camera| [camera.width, camera.height]))
+        let sizes = dataset.split.train.iter().map(camera).map(|camera| [camera.width, camera.height]);
+        Self { constant: if device.kind == "gpu" { GPU_STEP_COST } else { 0.0 }, ..Self::of_sizes(sizes) }
     }
 
     /// A forecast for views of these sizes in px.
@@ -52,7 +59,7 @@ impl Forecast {
         for size in views {
             *sizes.entry(size).or_default() += 1;
         }
-        Self { sizes }
+        Self { sizes, constant: 0.0 }
     }
 
     /// Mean pixels per view at a step, which may be coarse.
@@ -68,7 +75,7 @@ impl Forecast {
 
     /// Cost of a step with `splats` splats.
     pub(super) fn step_cost(&self, recipe: &Recipe, step: u64, splats: u64) -> f64 {
-        SPLAT_COST * splats as f64 + PIXEL_COST * self.pixels(recipe, step)
+        self.constant + SPLAT_COST * splats as f64 + PIXEL_COST * self.pixels(recipe, step)
     }
 
     /// Cost of the steps from `done` to the end, with `splats` splats now.

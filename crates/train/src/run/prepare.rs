@@ -283,7 +283,7 @@ pub fn predict_run(
         seconds => seconds?,
     };
     engine.load(TrainState::default())?;
-    let forecast = Forecast::new(dataset);
+    let forecast = Forecast::new(dataset, &engine.describe());
     let steps = forecast.remaining_cost(recipe, 0, splats) / forecast.step_cost(recipe, 0, splats);
     Ok(Prediction { seconds: seconds.map(|seconds| steps * seconds), ..without_time })
 }

@@ -204,7 +204,7 @@ impl Run {
         let free_space = prepare::free_space_views(&config, &dataset)?;
         device.load(state, monitor)?;
         Ok(Self {
-            clock: Clock::start(done, plan, seconds, Forecast::new(&dataset)),
+            clock: Clock::start(done, plan, seconds, Forecast::new(&dataset, &device.describe())),
             config,
             scene,
             dataset,
