@@ -124,7 +124,8 @@ pub(super) fn process_frame(
     Ok(Some(WrittenFrame { index, line, files: files.unnamed, absent_masks: files.absent_masks }))
 }
 
-/// Divides out the fall-off of lenses and applies the colour settings to a frame. Returns the gains of its lenses, or its own gain.
+/// Divides the fall-off of lenses out of a frame and applies the colour settings. Returns the gains of its lenses, or its
+/// own gain.
 fn apply_colours(shared: &SharedState<'_>, index: usize, frame: &mut Frame) -> Option<Vec<[f64; 3]>> {
     let settings = shared.settings;
     if let Some(projection) = settings.projection() {
