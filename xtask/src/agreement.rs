@@ -4,7 +4,6 @@ use std::path::{Path, PathBuf};
 use std::process::{Command, Stdio};
 
 use gausset_core::engine::{Engine, TrainState};
-use gausset_core::splats_transform::Similarity;
 use gausset_cpu::{CpuEngine, CpuOptions};
 use gausset_io::dataset;
 use gausset_io::run_folder::{config_path, splats_path};
@@ -84,14 +83,13 @@ fn compare(runs: &[PathBuf; 2]) -> Result<Vec<f64>, String> {
     let record = &recorded[0].record;
     let scene = SceneFacts {
         extent: record.scene_extent,
+        near_plane: config.recipe.near_plane.distance(record.near_plane),
         background: record.background,
         // The sky is part of the splats of a file.
-        sky: false,
-        random_background: record.random_background,
-        colours: gausset_train::recipe::ColourRows::default(),
+        ..SceneFacts::default()
     };
     let options = config.recipe.eval_options(config.recipe.steps, &scene);
-    let turn = Similarity::from_rotation(record.up_rotation);
+    let turn = record.saved_from_dataset();
     let mut views = novel_views(&data, tracks, VIEWS);
     for (_, pose) in &mut views {
         *pose = turn.apply_to_pose(pose);

@@ -1,4 +1,4 @@
-//! Repository chores: `cargo run -p xtask -- lint | crash-loop | memory | full | agreement | captures | cases | man | completions`.
+//! Repository chores: `cargo run -p xtask -- lint | crash-loop | memory | full | agreement | device | captures | cases | man | completions`.
 #![forbid(unsafe_code)]
 #![allow(clippy::print_stdout, clippy::print_stderr, reason = "a program for the people who work here")]
 
@@ -6,6 +6,7 @@ mod agreement;
 mod cases;
 mod citations;
 mod dependencies;
+mod device;
 mod licences;
 mod lint;
 mod long_checks;
@@ -45,6 +46,8 @@ enum Task {
     Full,
     /// Compare two runs with different seeds in views between their training cameras (docs/benchmarks.md).
     Agreement(agreement::AgreementArgs),
+    /// Time training on a GPU and on the CPU beside it, and check that the GPU repeats its bytes (docs/benchmarks.md).
+    Device(device::DeviceArgs),
     /// Write procedural captures of a furnished room, whose held-out cameras are apart from the others.
     Captures {
         /// Folder for the datasets.
@@ -53,8 +56,9 @@ enum Task {
     },
     /// Compare what `gausset info` says of inputs of strangers with the right answers.
     Cases {
-        /// Folder that the script of the collection has filled.
-        folder: PathBuf,
+        /// Folder that the script of the collection has filled, and the collection.
+        #[arg(required = true)]
+        folders: Vec<PathBuf>,
     },
     /// Write the manual pages.
     Man {
@@ -77,8 +81,9 @@ fn main() -> ExitCode {
         Task::Memory => runs::memory(),
         Task::Full => long_checks::run(&workspace()),
         Task::Agreement(args) => agreement::run(&args),
+        Task::Device(args) => device::run(&args),
         Task::Captures { folder } => captures(&folder),
-        Task::Cases { folder } => cases::run(&folder),
+        Task::Cases { folders } => cases::run(&folders),
         Task::Man { folder } => man(&folder),
         Task::Completions { folder } => completions(&folder),
     };

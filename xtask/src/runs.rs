@@ -14,19 +14,23 @@ const STEPS: &str = "3000";
 const MAX_SPLATS: &str = "4000";
 
 /// A temporary folder of this process; removed when dropped.
-struct TempFolder(PathBuf);
+pub(crate) struct TempFolder(PathBuf);
 
 impl TempFolder {
-    fn new(name: &str) -> Result<Self, String> {
+    pub(crate) fn new(name: &str) -> Result<Self, String> {
         let folder = std::env::temp_dir().join(format!("gausset-{name}-{}", std::process::id()));
         std::fs::create_dir_all(&folder).map_err(|error| format!("{}: {error}", folder.display()))?;
         Ok(Self(folder))
     }
 
-    /// The small demo scene as a dataset.
-    fn make_data(&self, program: &Path) -> Result<(), String> {
+    /// The small demo scene as a dataset; returns its folder.
+    pub(crate) fn make_data(&self, program: &Path) -> Result<PathBuf, String> {
         output(&mut self.command(program, &["demo", "--size", "small", "--steps", "1", "-o", "demo", "-q"]))?;
-        Ok(())
+        Ok(self.path("demo/data"))
+    }
+
+    pub(crate) fn path(&self, name: &str) -> PathBuf {
+        self.0.join(name)
     }
 
     fn command(&self, program: &Path, arguments: &[&str]) -> Command {
@@ -42,7 +46,7 @@ impl TempFolder {
     }
 
     fn read(&self, name: &str) -> Result<Vec<u8>, String> {
-        let path = self.0.join(name);
+        let path = self.path(name);
         std::fs::read(&path).map_err(|error| format!("{}: {error}", path.display()))
     }
 }

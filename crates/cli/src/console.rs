@@ -124,6 +124,16 @@ impl Console {
         }
     }
 
+    /// Prints an event on stderr as a JSON object on one line, with `--json` and without `-q`.
+    pub(crate) fn json_event(&self, event: &impl Serialize) {
+        if self.is_json
+            && self.verbosity >= Verbosity::Normal
+            && let Ok(object) = serde_json::to_string(event)
+        {
+            self.print_above_bar(&escape_json(&object));
+        }
+    }
+
     /// Prints help on stderr, for a command line without a command.
     pub(crate) fn usage(&self, text: &StyledStr) {
         self.print_above_bar(settings_to_flags(&text.to_string()).trim_end());

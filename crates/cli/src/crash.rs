@@ -49,7 +49,7 @@ pub(crate) fn install_hook() {
         let place = panic.location().map_or_else(|| "unknown place".to_owned(), ToString::to_string);
         let line = format!(
             "gausset: internal error at {place}: {message} (version {}); please report",
-            env!("CARGO_PKG_VERSION")
+            env!("GAUSSET_VERSION")
         );
         let backtrace = Backtrace::capture();
         print_to_stderr(&line);
@@ -89,4 +89,4 @@ pub(crate) fn panic_if_requested() {
 
 /// Does nothing in release builds.
 #[cfg(not(debug_assertions))]
-pub(crate) const fn rehearse() {}
+pub(crate) const fn panic_if_requested() {}

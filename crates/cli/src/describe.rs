@@ -138,7 +138,9 @@ pub(crate) fn trained(trained: &Trained, is_verbose: bool) -> Lines {
         let details = scores::facts(report.ssim, &report.scores);
         rows.extend(details.into_iter().filter(|(name, _)| is_verbose || *name == "SSIM"));
         if let (Some(psnr), true) = (summary.trust.training_psnr, is_verbose) {
-            rows.push(("training", format!("{psnr:.2} dB on a sample of the training images")));
+            let haze =
+                summary.trust.training_haze.map(|haze| format!(", haze {haze:.2}")).unwrap_or_default();
+            rows.push(("training", format!("{psnr:.2} dB{haze} on a sample of the training images")));
         }
         if let Some(judgement) = Judgement::from_scores(report) {
             rows.push(("quality", judgement.line().to_owned()));

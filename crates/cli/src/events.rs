@@ -66,6 +66,7 @@ impl<'a> EventPrinter<'a> {
     fn handle(&mut self, event: Event) {
         match event {
             Event::Stage(stage) => self.console.note(format_stage(&stage)),
+            Event::Part(part) => self.console.json_event(&part),
             Event::Begun { item: part, done, total } => {
                 self.reporter = Some(ProgressReporter::start(self.console, part_name(part), done, total));
             }
@@ -257,11 +258,16 @@ fn warning_kind(warning: &RunWarning) -> &'static str {
 
 /// Formats the result of stereo.
 fn stereo_line(report: &StereoReport) -> String {
-    let StereoReport { views, confirmed, views_per_point, points } = report;
+    let StereoReport { views, confirmed, views_per_point, points, background } = report;
     let (views, points) = (counted(*views as u64, "view"), counted(*points as u64, "point"));
     let confirmed = 100.0 * confirmed;
+    let background = match background {
+        0 => String::new(),
+        &count => format!(", {} in the background", grouped(count as u64)),
+    };
     format!(
-        "stereo: {views}, {confirmed:.0} % of pixels confirmed ({views_per_point:.1} views each), {points}"
+        "stereo: {views}, {confirmed:.0} % of pixels confirmed ({views_per_point:.1} views each), \
+         {points}{background}"
     )
 }
 

@@ -7,8 +7,8 @@
 /// chosen. An f64, because the reference renderer uses it unrounded; kernels round it to f32.
 pub const NEAR_PLANE: f64 = 0.01;
 
-/// The smallest near plane that can be chosen: screen covariances grow with 1/depth² and have to fit into an f32.
-pub const MIN_NEAR_PLANE: f64 = 1e-3;
+/// The smallest near plane that can be chosen, in any unit of length: far below all scenes, and 1/depth² fits into an f32.
+pub const MIN_NEAR_PLANE: f64 = 1e-6;
 
 /// Low-pass variance added to both diagonal entries of the screen covariance, in px² (Kerbl et al. 2023, code).
 pub const LOW_PASS_VARIANCE: f32 = 0.3;

@@ -12,7 +12,7 @@ const COLMAP_TIMEOUT: u64 = 1800;
 /// Default timeout for ffmpeg and mask commands in seconds without output.
 pub const TOOL_TIMEOUT: u64 = 120;
 
-/// The program that aligns panoramas.
+/// The program that aligns photographs and panoramas.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
 pub enum Aligner {
     /// COLMAP where it is found, else the built-in aligner.
@@ -42,7 +42,7 @@ impl Aligner {
 /// The aligner and its options.
 #[derive(Clone, Debug, Default, PartialEq, Eq)]
 pub struct AlignerOptions {
-    /// Aligner of panoramas; photographs are always aligned by COLMAP.
+    /// The aligner.
     pub aligner: Aligner,
     /// Python that has pycolmap; `None` = `$GAUSSET_PYTHON`, then python3 in PATH.
     pub python: Option<PathBuf>,
@@ -59,12 +59,19 @@ pub struct AlignerOptions {
 }
 
 impl AlignerOptions {
-    /// Finds the aligner of panoramas. `needs_colmap`: what is known before can only be used by COLMAP.
+    /// Finds the aligner. `needs_colmap`: options or inputs that only COLMAP can use.
     ///
     /// # Errors
     /// COLMAP is not installed or too old; the built-in aligner with options of COLMAP; the job was asked to stop.
     pub(crate) fn find(&self, needs_colmap: bool, host: &Host<'_>) -> Result<AlignmentTool, Failure> {
         self.decide(needs_colmap, || self.find_colmap(host))
+    }
+
+    /// Reports that the built-in aligner is used because COLMAP was not found.
+    pub(crate) fn warn_without_colmap(&self, found: &AlignmentTool, host: &mut Host<'_>) {
+        if *found == AlignmentTool::BuiltIn && self.aligner == Aligner::Auto {
+            host.warn("colmap", "COLMAP: not found; the built-in aligner is used, as with ⟨aligner = own⟩ (for COLMAP: pip install pycolmap)");
+        }
     }
 
     /// As [`Self::find`], with this search for COLMAP.
@@ -137,7 +144,7 @@ mod tests {
     use super::*;
 
     #[test]
-    fn without_colmap_panoramas_take_the_built_in_aligner_unless_colmap_is_asked_for() {
+    fn without_colmap_the_built_in_aligner_is_taken_unless_colmap_is_asked_for() {
         let absent = || Err(Failure::new("colmap", "COLMAP: not found"));
         let colmap = AlignmentTool::Pycolmap { python: "python3".into(), version: "4.2.1".into() };
         let there = || Ok(colmap.clone());

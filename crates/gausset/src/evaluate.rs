@@ -4,7 +4,7 @@ use std::path::{Path, PathBuf};
 use std::sync::Arc;
 
 use gausset_core::engine::{Engine, RenderOptions};
-use gausset_core::se3::Mat3;
+use gausset_core::splats_transform::Similarity;
 use gausset_io::atomic::{Disk, Overwrite, plain_reason};
 use gausset_io::dataset::{self, Dataset, Loader, LoaderOptions};
 use gausset_io::input_files::InputFiles;
@@ -173,7 +173,7 @@ struct EvaluationInput {
     exposures: Option<Exposures>,
     render: RenderOptions,
     scene_splats: Option<u32>,
-    splats_from_dataset: Mat3,
+    splats_from_dataset: Similarity,
 }
 
 impl EvaluationInput {
@@ -222,7 +222,7 @@ impl EvaluationInput {
             exposures: None,
             render: file_render_options(&file),
             scene_splats: scene_splat_count(&file),
-            splats_from_dataset: splats_from_dataset_of(&file, path, host)?,
+            splats_from_dataset: splats_from_dataset_of(&file, path, host),
             dataset,
         })
     }

@@ -47,7 +47,7 @@ impl ExternalTool {
 }
 
 fn colmap(stop: &AtomicBool) -> ExternalTool {
-    let needed_by = "run, align; pano run and pano align have a built-in aligner";
+    let needed_by = "run, align, pano run, pano align: instead of the built-in aligner";
     match AlignmentTool::find(None, None, stop) {
         Ok(tool) => {
             let version = tool.describe();

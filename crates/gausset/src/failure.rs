@@ -15,7 +15,7 @@ use gausset_io::dataset::DatasetError;
 use gausset_io::ownership::OwnershipError;
 use gausset_io::run_folder::RunFolderError;
 use gausset_io::splat::SplatError;
-use gausset_io::text::one_line;
+use gausset_io::text::{one_line, shell_quote};
 use gausset_pano::frames::FramesError;
 use gausset_pano::gps_track::TrackError;
 use gausset_pano::poses::PoseFileError;
@@ -27,6 +27,7 @@ use gausset_train::{ConfigError, EvalError, GainsError, OptionsError, TrainError
 use serde::Serialize;
 
 use crate::photos::advice_for_photographs;
+use crate::saved_run::SavedRun;
 
 /// Why a job was refused or failed. Displays as one line; serialises as the error object of `--json`.
 ///
@@ -160,6 +161,13 @@ impl From<DatasetError> for Failure {
     fn from(error: DatasetError) -> Self {
         match error {
             DatasetError::TooManyPoints { .. } => Self::from_error("memory", error),
+            DatasetError::NotADataset { ref path, .. } if SavedRun::is_run_folder(path) => {
+                let (folder, place) = (path.display(), shell_quote(path));
+                let line = format!(
+                    "{folder}: is a run folder (expected a dataset); try: gausset train ⟨resume⟩ {place}, gausset view {place} or gausset eval {place}"
+                );
+                Self::new("dataset", line)
+            }
             DatasetError::NotADataset { ref path, splats: None, .. } => match advice_for_photographs(path) {
                 Some(advice) => {
                     let line = error.to_string();

@@ -3,8 +3,10 @@
 use std::path::PathBuf;
 use std::sync::Arc;
 use std::sync::atomic::{AtomicBool, Ordering};
+use std::time::Instant;
 
 use gausset_field::fit::FitProgress;
+use serde::Serialize;
 
 use crate::panos::alignment::PanoAlignment;
 use crate::panos::mask_options::MaskStatistics;
@@ -17,6 +19,8 @@ use crate::{Failure, Watcher};
 pub enum Event {
     /// The job enters its next stage.
     Stage(Stage),
+    /// A part of a long job begins or ends.
+    Part(JobPart),
     /// A progress count begins; [`Event::Done`] advances it.
     Begun {
         /// Kind of the counted items.
@@ -137,6 +141,28 @@ pub enum Stage {
     CutStopped,
 }
 
+/// Beginning or end of a part of a long job; the JSON form is a stable contract.
+#[derive(Clone, Copy, Debug, PartialEq, Serialize)]
+#[serde(tag = "event", rename_all = "lowercase")]
+pub enum JobPart {
+    /// The part begins.
+    Begin {
+        /// Its name.
+        stage: &'static str,
+        /// Seconds since the job began.
+        at_seconds: f64,
+    },
+    /// The part has ended without an error.
+    End {
+        /// Its name.
+        stage: &'static str,
+        /// Seconds since the job began.
+        at_seconds: f64,
+        /// Duration in seconds.
+        seconds: f64,
+    },
+}
+
 /// Items that a job counts to show progress.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum CountedItem {
@@ -194,6 +220,21 @@ impl<'a> Host<'a> {
     /// Reports the next stage.
     pub fn stage(&mut self, stage: Stage) {
         self.report(Event::Stage(stage));
+    }
+
+    /// Does a part of a job that began at `begun`, and reports its beginning and its end.
+    pub(crate) fn part<T>(
+        &mut self,
+        stage: &'static str,
+        begun: Instant,
+        work: impl FnOnce(&mut Self) -> Result<T, Failure>,
+    ) -> Result<T, Failure> {
+        let from = begun.elapsed().as_secs_f64();
+        self.report(Event::Part(JobPart::Begin { stage, at_seconds: from }));
+        let done = work(self)?;
+        let at_seconds = begun.elapsed().as_secs_f64();
+        self.report(Event::Part(JobPart::End { stage, at_seconds, seconds: at_seconds - from }));
+        Ok(done)
     }
 
     /// Sends a warning.

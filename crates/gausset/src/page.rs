@@ -42,9 +42,10 @@ pub fn page_scene(
             let scene =
                 dataset.map_or_else(|_| ScenePage::default(), |dataset| dataset_scene(run, &dataset, change));
             let options = run.render_options();
-            ScenePage { background: options.background, near: Some(options.near_plane), ..scene }
+            let near = Some(change.scale * options.near_plane);
+            ScenePage { background: options.background, near, ..scene }
         }
-        None => ScenePage::default(),
+        None => ScenePage { near: file.near_plane, ..ScenePage::default() },
     };
     if scene.cameras.is_empty() {
         // Without the sky, which the page cannot tell from the scene.
@@ -70,7 +71,7 @@ fn dataset_scene(run: &SavedRun, dataset: &Dataset, change: &Similarity) -> Scen
         return ScenePage::default();
     }
     let centre = common_cube(&poses, dataset.scene_extent).centre;
-    let known_up = if turn == IDENTITY3 { up::direction_of(Up::Auto, dataset) } else { None };
+    let known_up = if turn.rotation == IDENTITY3 { up::direction_of(Up::Auto, dataset) } else { None };
     let every = named.len().div_ceil(MAX_CAMERAS);
     let changed =
         |named: &NamedCamera| view(&NamedCamera { pose: change.apply_to_pose(&named.pose), ..named.clone() });

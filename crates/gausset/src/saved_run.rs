@@ -4,8 +4,8 @@ use std::cell::RefCell;
 use std::path::{Path, PathBuf};
 use std::sync::Arc;
 
+use gausset_core::constants::NEAR_PLANE;
 use gausset_core::engine::{Engine, RenderOptions};
-use gausset_core::se3::{IDENTITY3, Mat3};
 use gausset_core::splats_transform::Similarity;
 use gausset_io::atomic::Disk;
 use gausset_io::dataset::{self, Dataset, Loader, LoaderOptions, OpenOptions};
@@ -136,20 +136,20 @@ impl SavedRun {
 
     /// Render options of the finished run.
     pub fn render_options(&self) -> RenderOptions {
-        let record = &self.recorded.record;
+        let (record, recipe) = (&self.recorded.record, &self.recorded.config.recipe);
         let scene = SceneFacts {
             extent: record.scene_extent,
+            near_plane: recipe.near_plane.distance(record.near_plane),
             background: record.background,
             random_background: record.random_background,
             ..SceneFacts::default()
         };
-        let recipe = &self.recorded.config.recipe;
         recipe.eval_options(recipe.steps, &scene)
     }
 
-    /// Rotation `splats_from_dataset` that was applied to the saved splats.
-    pub fn splats_from_dataset(&self) -> Mat3 {
-        self.recorded.record.up_rotation
+    /// The rotation that was applied to the saved splats.
+    pub fn splats_from_dataset(&self) -> Similarity {
+        self.recorded.record.saved_from_dataset()
     }
 
     /// What the run subtracted from the coordinates of its dataset.
@@ -223,6 +223,7 @@ pub fn file_render_options(file: &SplatFile) -> RenderOptions {
     RenderOptions {
         sh_degree: file.splats.sh_degree,
         antialiased: file.antialiased,
+        near_plane: file.near_plane.unwrap_or(NEAR_PLANE),
         ..RenderOptions::default()
     }
 }
@@ -240,30 +241,15 @@ pub fn open_beside(file: &SplatFile, allow_outside: bool) -> OpenOptions {
     OpenOptions { allow_outside, offset: file.offset.or(none), ..OpenOptions::default() }
 }
 
-/// Rotation of a file's splats relative to their dataset, to be applied to its cameras. If the file does not record it,
+/// Transform of a file's splats relative to their dataset, to be applied to its cameras. If the file does not record it,
 /// warns and assumes none.
-///
-/// # Errors
-/// The splats were moved or scaled.
-pub fn splats_from_dataset_of(file: &SplatFile, path: &Path, host: &mut Host<'_>) -> Result<Mat3, Failure> {
-    let Some(moved) = file.saved_from_dataset else {
+pub fn splats_from_dataset_of(file: &SplatFile, path: &Path, host: &mut Host<'_>) -> Similarity {
+    file.saved_from_dataset.unwrap_or_else(|| {
         let line = format!(
             "{}: has no transform relative to the dataset: the splats are assumed not to be rotated or moved",
             path.display()
         );
         host.warn("the splats", line);
-        return Ok(NO_ROTATION);
-    };
-    if moved != Similarity::from_rotation(moved.rotation) {
-        let line = format!(
-            "{}: cameras: a dataset's cameras do not match these splats, which were moved or scaled after training \
-             (expected splats as trained, or only rotated; or cameras from ⟨path = FILE⟩)",
-            path.display()
-        );
-        return Err(Failure::new("cameras", line));
-    }
-    Ok(moved.rotation)
+        Similarity::IDENTITY
+    })
 }
-
-/// Rotation of splats that keep the axes of the dataset.
-pub const NO_ROTATION: Mat3 = IDENTITY3;

@@ -228,25 +228,26 @@ impl Trainer {
         warn_about_dataset(&dataset, host);
         let (fs, stop) = (Arc::new(Disk), Arc::clone(host.stop()));
         let is_watched = host.watcher().is_some();
+        let (allow_missing, config) = match &task {
+            Task::New(options, ..) => {
+                let config = with_absolute_paths(TrainConfig::resolve_for(options, &dataset)?)?;
+                (options.allow_missing.unwrap_or_default(), config)
+            }
+            Task::Resume(..) => (config.data.allow_missing, config),
+        };
         let session = Session {
-            dataset: Arc::clone(&dataset),
+            // The only owner, so that the run can normalise it in place.
+            dataset,
             engine,
             device_choice,
             fs,
             stop,
             has_viewer: is_watched,
         };
-        let allow_missing = match &task {
-            Task::New(options, ..) => options.allow_missing.unwrap_or_default(),
-            Task::Resume(..) => config.data.allow_missing,
-        };
         let has_budget = config.time_budget != TimeBudget::None;
         let mut events = |event| host.report(Event::Training(Box::new(event)));
         let mut run = match task {
-            Task::New(options, folder, overwrite) => {
-                let config = with_absolute_paths(TrainConfig::resolve_for(&options, &dataset)?)?;
-                Run::start(config, &folder, overwrite, session, &mut events)?
-            }
+            Task::New(_, folder, overwrite) => Run::start(config, &folder, overwrite, session, &mut events)?,
             Task::Resume(_, folder) => Run::resume(config, &folder, session, &mut events)?,
         };
         host.report(Event::RunFolder(run.folder().to_owned()));

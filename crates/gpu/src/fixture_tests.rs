@@ -13,7 +13,7 @@ use gausset_core::engine::{
 use gausset_reference::loss;
 use gausset_testkit::{
     Backend, Case, CaseKind, Fixtures, Outputs, Precision, RasterGradients, RasterResult, check_backend,
-    skip_for_gpu,
+    skip_for_gpu, skip_for_machine,
 };
 
 use crate::device::{AdapterChoice, Gpu};
@@ -297,7 +297,7 @@ fn subgroups_of_any_size_do_the_same() {
     match Gpu::open(&AdapterChoice::Best) {
         Ok(gpu) if gpu.info().name.contains("llvmpipe") => (),
         Ok(gpu) => {
-            return skip_for_gpu(test, &format!("{} has subgroups of one size", gpu.info().name));
+            return skip_for_machine(test, &format!("{} has subgroups of one size", gpu.info().name));
         }
         Err(reason) => return skip_for_gpu(test, &reason.to_string()),
     }

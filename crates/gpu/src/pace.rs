@@ -57,9 +57,10 @@ impl StageTimes {
         Self { is_enabled: is_kept, rates: Default::default() }
     }
 
-    /// Whether the unit with this number is to be timed.
-    pub(crate) fn is_timed(&self, unit: u64) -> bool {
-        self.is_enabled && unit.is_multiple_of(TIMING_INTERVAL)
+    /// Whether the unit with this number and these stages is to be timed: also while the time of a stage is not known.
+    pub(crate) fn is_timed(&self, unit: u64, mut stages: impl Iterator<Item = Stage>) -> bool {
+        let is_new = |stage: Stage| self.rates[stage as usize].is_none();
+        self.is_enabled && (unit.is_multiple_of(TIMING_INTERVAL) || stages.any(is_new))
     }
 
     /// Adds a measurement: `dispatches` whole dispatches of a stage took `ms` together.
@@ -156,7 +157,13 @@ mod tests {
         let free = StageTimes::default();
         assert_eq!(free.windows(&STEP), DispatchParts::default());
         assert_eq!(free.submissions(parts(), &DispatchParts::default(), &STEP), [11]);
-        assert!(!free.is_timed(0) && kept().is_timed(0) && !kept().is_timed(1) && kept().is_timed(50));
+        let (none, blend) = (std::iter::empty, || std::iter::once(Stage::Blend));
+        assert!(!free.is_timed(0, none()) && !free.is_timed(1, blend()));
+        let mut kept = kept();
+        assert!(kept.is_timed(0, none()) && !kept.is_timed(1, none()) && kept.is_timed(50, none()));
+        assert!(kept.is_timed(1, blend()));
+        kept.add_measurement(Stage::Blend, &STEP, 1.0, 1.0);
+        assert!(!kept.is_timed(1, blend()));
     }
 
     #[test]

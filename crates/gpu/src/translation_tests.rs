@@ -77,3 +77,24 @@ fn every_kernel_can_be_written_for_metal_directx_and_vulkan() {
         assert!(text.contains("numthreads"), "{kernel:?}: HLSL");
     }
 }
+
+/// The device does not guard against endless loops: every loop changes its counter by a constant, as its last action.
+#[test]
+fn every_loop_counts() {
+    for kernel in Kernel::all() {
+        let text = kernel.source().text();
+        let code = text.lines().map(|line| line.split("//").next().unwrap_or_default());
+        for line in code {
+            let is_other = ["while (", "loop {"].iter().any(|word| line.contains(word));
+            assert!(!is_other, "{kernel:?}: {line}");
+            let Some((_, head)) = line.split_once("for (var ") else { continue };
+            let (name, rest) = head.split_once(" = ").unwrap_or_else(|| panic!("{kernel:?}: {line}"));
+            let parts: Vec<&str> = rest.splitn(3, "; ").collect();
+            let &[_, condition, update] = &parts[..] else { panic!("{kernel:?}: {line}") };
+            let update = update.strip_prefix(name).unwrap_or_else(|| panic!("{kernel:?}: {line}"));
+            let counts = ["++", "--", " += ", " -= "].iter().any(|step| update.starts_with(step))
+                || [" >> 1u", " << 1u"].iter().any(|step| update.starts_with(&format!(" = {name}{step}")));
+            assert!(counts && condition.contains(name), "{kernel:?}: {line}");
+        }
+    }
+}

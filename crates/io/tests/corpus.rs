@@ -12,6 +12,8 @@ mod colmap_bin;
 mod colmap_txt;
 #[path = "../../../fuzz/oracles/georeference_json.rs"]
 mod georeference_json;
+#[path = "../../../fuzz/oracles/heif_header.rs"]
+mod heif_header;
 #[path = "../../../fuzz/oracles/image_decode.rs"]
 mod image_decode;
 #[path = "../../../fuzz/oracles/metrics_jsonl.rs"]
@@ -49,6 +51,11 @@ fn the_corpus_of_colmap_txt_holds() {
 #[test]
 fn the_corpus_of_georeference_json_holds() {
     replay("georeference_json", VARIANTS, georeference_json::check);
+}
+
+#[test]
+fn the_corpus_of_heif_header_holds() {
+    replay("heif_header", VARIANTS, heif_header::check);
 }
 
 #[test]

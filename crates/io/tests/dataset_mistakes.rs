@@ -156,7 +156,7 @@ fn all_variants() -> Vec<&'static str> {
             W::SimilarNames { .. } | W::BrokenModel { .. } | W::FoundDeeper { .. } => {}
             W::PointsFound { .. } | W::ScaledPoses { .. } | W::DoubtfulCamera { .. } => {}
             W::MasksMissing { .. } | W::InvertedMasks { .. } => {}
-            W::FarCoordinates { .. } | W::GeoreferenceUnreadable { .. } => {}
+            W::FarCameras { .. } | W::FarCoordinates { .. } | W::GeoreferenceUnreadable { .. } => {}
         }
     }
     fn _pictures(p: &ImageProblem) {
@@ -189,7 +189,7 @@ fn all_variants() -> Vec<&'static str> {
             "MissingFiles Rescaled SeveralModels TwoSources OtherImageFolder NoPoints PointsDropped PointsUnreadable FramesUnreadable \
              Orientation UnusedFrames UnknownSplitNames MaskResized FewImages CoincidentCameras ListedTwice SimilarNames BrokenModel FoundDeeper \
              PointsFound ScaledPoses DoubtfulCamera MasksMissing InvertedMasks WithoutPose \
-             FarCoordinates GeoreferenceUnreadable",
+             FarCameras FarCoordinates GeoreferenceUnreadable",
         ),
         ("ImageProblem", "Io Empty Format Variant Header Truncated Size Decode Changed"),
     ];
@@ -717,6 +717,14 @@ fn picture_mistakes() -> Vec<Mistake> {
             "mask_named_outside",
             crowd(|i| if i == 3 { ("images/3.png", "../../3.png") } else { ("", "") }),
         ),
+        with("camera_far_out", {
+            let scene = crowd(|_| ("", ""));
+            scene.edit("transforms.json", |text| {
+                let (before, after) = text.split_at(text.find("images/3.png").unwrap());
+                before.to_owned() + &after.replacen("0.5]", "4000]", 1)
+            });
+            scene
+        }),
     ]
 }
 

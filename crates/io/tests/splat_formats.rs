@@ -463,6 +463,7 @@ fn what_is_known_of_a_scene_is_kept_where_others_pass_over_it() {
     let whole = SplatFile {
         vertical_axis: Some([0.0, -1.0, 0.25]),
         saved_from_dataset: Some(moved),
+        near_plane: Some(0.23),
         sky: 2,
         antialiased: true,
         ..SplatFile::new(checked())
@@ -471,12 +472,14 @@ fn what_is_known_of_a_scene_is_kept_where_others_pass_over_it() {
         let bytes = written_with(&whole, format, &SaveOptions::default());
         let back = parse(&bytes);
         assert_eq!(back.saved_from_dataset, Some(moved), "{format:?}");
+        assert_eq!(back.near_plane, Some(0.23), "{format:?}");
         assert_eq!((back.vertical_axis, back.antialiased), (whole.vertical_axis, true), "{format:?}");
         assert_eq!(back.sky, 2, "{format:?}");
         let plain = SplatFile::new(checked());
         let bytes = written_with(&plain, format, &SaveOptions::default());
         let back = parse(&bytes);
         assert_eq!((back.saved_from_dataset, back.vertical_axis, back.sky), (None, None, 0), "{format:?}");
+        assert_eq!(back.near_plane, None, "{format:?}");
         assert!(back.report.notes.is_empty(), "{:?}", back.report.notes);
     }
 }

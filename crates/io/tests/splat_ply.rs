@@ -672,6 +672,26 @@ proptest! {
 }
 
 #[test]
+fn the_near_plane_is_kept_and_scaled_with_the_splats() {
+    let mut document = SplatFile { near_plane: Some(0.25), ..SplatFile::new(splat_of_values()) };
+    document.transform(&Similarity { scale: 0.5, ..Similarity::IDENTITY });
+    assert_eq!(document.with_splats(Splats::default(), 0).near_plane, Some(0.125));
+    for format in [Format::Ply, Format::CompressedPly] {
+        let mut bytes = Vec::new();
+        splat::write(&mut bytes, &document, format, &SaveOptions::default()).unwrap();
+        assert_eq!(splats(&bytes).near_plane, Some(0.125));
+        let end = bytes.windows(10).position(|part| part == b"end_header").unwrap();
+        let text = std::str::from_utf8(&bytes[..end]).unwrap().to_owned();
+        assert!(text.contains("comment gausset near_plane 0.125\n"), "{text}");
+        // What is no distance is ignored.
+        for damaged in ["-1.25", "1e300", "0.000", "near!", "nan  "] {
+            bytes[..text.len()].copy_from_slice(text.replace("0.125", damaged).as_bytes());
+            assert_eq!(splats(&bytes).near_plane, None, "{damaged}");
+        }
+    }
+}
+
+#[test]
 fn the_place_on_the_earth_and_the_offset_of_the_dataset_are_kept() {
     let with = |altitude| SplatFile {
         georeference: Some(EarthPlace { latitude: 48.123_456_7, longitude: -11.5, altitude }),

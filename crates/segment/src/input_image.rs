@@ -255,7 +255,7 @@ mod tests {
         let picture = RgbImage { width: 4, height: 4, rgb: &rgb };
         let same: Vec<f32> = rgb.iter().copied().map(f32::from).collect();
         assert_eq!(resample(&picture, [4, 4]), same);
-        // A checkerboard becomes grey, not black or white.
+        // A chequerboard becomes grey, not black or white.
         let board: Vec<u8> = (0..3 * 64).map(|i| if (i / 3 + i / 24) % 2 == 0 { 0 } else { 254 }).collect();
         let small = resample(&RgbImage { width: 8, height: 8, rgb: &board }, [2, 2]);
         assert!(small.iter().all(|v| (v - 127.0).abs() < 8.0), "{small:?}");

@@ -223,6 +223,14 @@ pub enum AlignError {
         /// Largest number of frames.
         limit: usize,
     },
+    /// A camera model that the built-in aligner does not estimate.
+    #[error(
+        "⟨camera-model⟩: {model} needs COLMAP (expected SIMPLE_PINHOLE, PINHOLE, SIMPLE_RADIAL or RADIAL for the built-in aligner)"
+    )]
+    CameraModel {
+        /// Name of the model.
+        model: String,
+    },
     /// The caller set the stop flag.
     #[error("stopped")]
     Stopped,

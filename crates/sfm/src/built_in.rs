@@ -1,4 +1,4 @@
-//! The built-in aligner of panoramas: reads the views that were cut from them and builds a model from the result of
+//! The built-in aligner. Photographs: [`photographs`](crate::photographs). Panoramas: reads the views that were cut from them and builds a model from the result of
 //! [`reconstruction`](crate::reconstruction), with the same cameras, images, points and observations as a model of COLMAP.
 
 use std::path::Path;
@@ -6,7 +6,7 @@ use std::sync::Mutex;
 use std::sync::atomic::{AtomicBool, Ordering};
 
 use crate::reconstruction::features::{self, Features, ViewImage};
-use crate::reconstruction::{PanoView, Reconstruction, ReconstructionOptions, Stage, reconstruct};
+use crate::reconstruction::{PanoView, Progress, Reconstruction, ReconstructionOptions, Stage, reconstruct};
 use gausset_compute::{Exec, Pool};
 use gausset_core::{Pose, matrix};
 use gausset_io::dataset::colmap::{ColmapImage, ColmapModel, ColmapPoint};
@@ -15,13 +15,14 @@ use gausset_io::image::{decode_file, decode_mask_file};
 
 use crate::align::{AlignError, AlignJob, AlignProgress, Alignment};
 use crate::model::CheckedModel;
+use crate::photographs;
 
 /// Most features of a panorama.
 const FEATURES: usize = 12_000;
 /// Largest error of a bearing, px of a view.
 const TOLERANCE: f64 = 2.0;
 /// Largest number of frames: the reduced normal matrix of bundle adjustment is dense.
-const FRAMES: usize = 1000;
+pub(crate) const FRAMES: usize = 1000;
 
 /// Aligns views of panoramas without an external program.
 pub(crate) fn align(
@@ -29,11 +30,10 @@ pub(crate) fn align(
     stop: &AtomicBool,
     tell: &mut dyn FnMut(&AlignProgress),
 ) -> Result<Alignment, AlignError> {
-    let nothing = || AlignError::NoFrameRegistered {
-        images: job.image_folder.clone(),
-        frames: job.frames.len(),
-        unmatched: Vec::new(),
-    };
+    if job.views.is_empty() {
+        return photographs::align(job, stop, tell);
+    }
+    let nothing = || no_frame_registered(job);
     let Some(sharpest) = job.views.iter().map(|view| view.focal).reduce(f64::max) else {
         return Err(nothing());
     };
@@ -42,12 +42,10 @@ pub(crate) fn align(
     }
     let pool = Pool::new(job.threads);
     let exec = Exec::best(&pool);
-    let mut report = |stage: &str, done: usize, all: usize| {
-        tell(&AlignProgress { stage: stage.to_owned(), done: done as u64, total: all as u64, recipe: 0 });
-    };
     let mut frames = Vec::with_capacity(job.frames.len());
     for frame in 0..job.frames.len() {
-        report("features", frame, job.frames.len());
+        let (done, total) = (frame as u64, job.frames.len() as u64);
+        tell(&AlignProgress { stage: "features".to_owned(), done, total, recipe: 0 });
         frames.push(features_of(job, frame, exec, stop)?);
     }
     let options = ReconstructionOptions {
@@ -55,19 +53,31 @@ pub(crate) fn align(
         is_sequence: job.is_sequence,
         seed: job.seed,
     };
-    let found = reconstruct(&frames, options, exec, stop, &mut |progress| {
-        let stage = match progress.stage {
-            Stage::Matching => "matching",
-            Stage::Mapping => "mapping",
-        };
-        report(stage, progress.done, progress.total);
-    })
-    .map_err(|_| AlignError::Stopped)?;
+    let found = reconstruct(&frames, options, exec, stop, &mut |progress| report_stage(tell, progress))
+        .map_err(|_| AlignError::Stopped)?;
     let model = model_of(job, &frames, &found)?;
     if model.image_of_frame.is_empty() {
         Err(nothing())
     } else {
         Ok(Alignment { model, recipe: 0, database: None, unmatched: Vec::new() })
+    }
+}
+
+/// Reports the progress of a reconstruction.
+pub(crate) fn report_stage(tell: &mut dyn FnMut(&AlignProgress), progress: Progress) {
+    let stage = match progress.stage {
+        Stage::Matching => "matching",
+        Stage::Mapping => "mapping",
+    };
+    let (done, total) = (progress.done as u64, progress.total as u64);
+    tell(&AlignProgress { stage: stage.to_owned(), done, total, recipe: 0 });
+}
+
+pub(crate) fn no_frame_registered(job: &AlignJob) -> AlignError {
+    AlignError::NoFrameRegistered {
+        images: job.image_folder.clone(),
+        frames: job.frames.len(),
+        unmatched: Vec::new(),
     }
 }
 
@@ -120,7 +130,7 @@ fn read(job: &AlignJob, view: &PanoView, name: &str) -> Result<ViewImage, AlignE
 }
 
 /// Reads a mask, scaled to the size of its image.
-fn keep_of(path: &Path, [width, height]: [u32; 2]) -> Result<Vec<u8>, AlignError> {
+pub(crate) fn keep_of(path: &Path, [width, height]: [u32; 2]) -> Result<Vec<u8>, AlignError> {
     let mask = decode_mask_file(path)?;
     if [mask.width, mask.height] == [width, height] {
         return Ok(mask.values);
@@ -165,6 +175,22 @@ fn model_of(job: &AlignJob, frames: &[Features], found: &Reconstruction) -> Resu
             model.colmap.images.push(ColmapImage::new(id, name.clone(), index as u32 + 1, &pose));
         }
     }
+    let project: Projector<'_> = &|_, view, point| job.views[view].pixel(point);
+    add_landmarks(&mut model, frames, found, &first, project);
+    Ok(model)
+}
+
+/// Pixel of a point in the axes of a frame, by frame and view.
+pub(crate) type Projector<'a> = &'a dyn Fn(usize, usize, [f64; 3]) -> Option<[f64; 2]>;
+
+/// Adds the landmarks of a reconstruction to the model of its images. `first` = index of the first image of each frame.
+pub(crate) fn add_landmarks(
+    model: &mut CheckedModel,
+    frames: &[Features],
+    found: &Reconstruction,
+    first: &[usize],
+    project: Projector<'_>,
+) {
     for (id, point) in (1u64..).zip(&found.landmarks) {
         let mut track = Vec::with_capacity(point.observations.len());
         let (mut error, mut colour) = (0.0, [0u32; 3]);
@@ -175,7 +201,7 @@ fn model_of(job: &AlignJob, frames: &[Features], found: &Reconstruction) -> Resu
             track.push([image.id, image.points.len() as u32]);
             image.points.push((feature.pixel, id));
             image.point_count += 1;
-            let seen = job.views[usize::from(feature.view)].pixel(pose.apply(point.position));
+            let seen = project(frame, feature.view.into(), pose.apply(point.position));
             error += seen.map_or(0.0, |[x, y]| libm::hypot(x - feature.pixel[0], y - feature.pixel[1]));
             (0..3).for_each(|k| colour[k] += u32::from(feature.colour[k]));
         }
@@ -189,5 +215,4 @@ fn model_of(job: &AlignJob, frames: &[Features], found: &Reconstruction) -> Resu
             track,
         });
     }
-    Ok(model)
 }

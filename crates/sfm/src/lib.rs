@@ -1,11 +1,11 @@
-//! Structure from motion with COLMAP: finds it, runs it, reports its progress and checks its models. Panoramas can also
-//! be aligned without it.
+//! Structure from motion: by the built-in aligner, or by COLMAP, which is found, run, watched and whose models are
+//! checked.
 //!
 //! ```text
 //! tool     pycolmap in a Python, or a `colmap` executable >= 3.12      (found, version checked)
 //! align    features ─▶ rig ─▶ matching ─▶ mapping in a child process; a ladder of recipes; the best model
 //! matches  keypoints and raw matches from other software
-//! built_in  the built-in aligner of panoramas: takes views, returns the same kind of model
+//! built_in  the built-in aligner of panoramas: takes views, returns the same kind of model; photographs: of photographs
 //! reconstruction  its algorithms: features, matches, relative poses, tracks, bundle adjustment
 //! model    the model as checked poses per frame; metric scale from GPS; written with rigs and frames
 //! compare  two sets of poses of the same images: similarity fit, errors of centres and rotations, drift
@@ -37,6 +37,7 @@ mod ladder;
 mod masks;
 pub mod matches;
 pub mod model;
+mod photographs;
 pub mod reconstruction;
 pub mod reprojection;
 mod resume;

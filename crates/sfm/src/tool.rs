@@ -7,6 +7,7 @@ use std::path::{Path, PathBuf};
 use std::sync::atomic::AtomicBool;
 use std::time::Duration;
 
+use gausset_io::dataset::CameraModel;
 use gausset_process::{OutputStream, Program, find_program};
 use serde::Deserialize;
 
@@ -127,6 +128,10 @@ fn major_minor(version: &str) -> Option<(u32, u32)> {
 }
 
 impl AlignmentTool {
+    /// Camera models that the built-in aligner estimates for photographs; a PINHOLE has one focal length.
+    pub const BUILT_IN_CAMERAS: [CameraModel; 4] =
+        [CameraModel::SimpleRadial, CameraModel::Radial, CameraModel::SimplePinhole, CameraModel::Pinhole];
+
     /// Finds a COLMAP; if `python` or `colmap` is given, only that program is tried.
     ///
     /// # Errors

@@ -79,6 +79,8 @@ pub(crate) struct PreparedImage {
     pub(crate) levels: [Grey; 2],
     /// Colours at the size of the depth map.
     pub(crate) rgb: Vec<u8>,
+    /// `height × width`, 0 = masked; `None` = nothing is.
+    pub(crate) mask: Option<Vec<u8>>,
 }
 
 /// Downsamples an image by an integer factor and prepares it; `None` if the result is too small.
@@ -111,7 +113,8 @@ pub(crate) fn prepare(picture: &TargetImage, factor: u32) -> Option<PreparedImag
     }
     let fine = Grey::new(width, height, &grey, usable);
     let coarse = fine.half();
-    Some(PreparedImage { levels: [fine, coarse], rgb: picture.rgb.clone() })
+    let mask = picture.mask.clone();
+    Some(PreparedImage { levels: [fine, coarse], rgb: picture.rgb.clone(), mask })
 }
 
 /// 1 where no pixel of the patch is masked.

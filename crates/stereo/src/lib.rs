@@ -2,7 +2,8 @@
 //!
 //! ```text
 //! images ─▶ grey, two sizes ─▶ sweep at half size ─▶ surface ─▶ refine at full size ─▶ confirm ─▶ depth maps
-//! points, poses ─▶ neighbours, depth range ─┘                                                  └─▶ dense points
+//! points, poses ─▶ neighbours, depth range ─┘                                                  ├─▶ dense points
+//!                                                                                              └─▶ background points
 //! ```
 //! Constants: `docs/internals/stereo.md`; measurements: `research/stereo-notes.md`. Pixel coordinates follow
 //! [`Camera`]; depths are along the optical axis, in scene units. Results are bit-identical for any number of threads
@@ -23,6 +24,7 @@
 #![forbid(unsafe_code)]
 #![cfg_attr(not(test), deny(clippy::disallowed_methods))]
 
+pub mod background;
 mod consistency;
 mod grey;
 mod memory;
@@ -38,6 +40,7 @@ mod warp;
 
 use gausset_core::{Camera, Pose};
 
+pub use background::{BackgroundOptions, BackgroundPoint, background_points};
 pub use consistency::Support;
 pub use memory::{largest_side, required_bytes as memory_needed};
 pub use neighbours::NeighbourPlan;
@@ -106,6 +109,8 @@ pub struct DepthMap {
     pub support: Vec<Support>,
     /// The image at the size of the map, `height × width × 3`.
     pub rgb: Vec<u8>,
+    /// `height × width`, 0 = masked; `None` = no pixel is.
+    pub mask: Option<Vec<u8>>,
     /// Neighbours of the view, and the searched depth range.
     pub plan: NeighbourPlan,
 }

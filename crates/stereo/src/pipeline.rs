@@ -283,5 +283,6 @@ fn assemble_map(work: ViewState, surface: &Surface, support: Vec<Support>) -> De
     consistency::remove_specks(&mut depth, surface.width);
     let support =
         support.iter().zip(&depth).map(|(&s, &z)| if z > 0.0 { s } else { Support::default() }).collect();
-    DepthMap { camera: Some(work.view.camera), depth, support, rgb: prepared.rgb, plan: work.plan }
+    let PreparedImage { rgb, mask, .. } = prepared;
+    DepthMap { camera: Some(work.view.camera), depth, support, rgb, mask, plan: work.plan }
 }

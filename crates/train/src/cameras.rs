@@ -8,7 +8,7 @@ use std::path::{Path, PathBuf};
 use std::sync::Arc;
 
 use gausset_core::camera::CameraError;
-use gausset_core::se3::{self, Mat3};
+use gausset_core::se3::Mat3;
 use gausset_core::splats_transform::Similarity;
 use gausset_core::{Camera, Pose};
 use gausset_io::dataset::{CameraModel, Dataset, DatasetError, SkipReason, SourceCamera, transforms};
@@ -75,10 +75,13 @@ enum MatrixError {
 /// Suffixes of a camera's name for its files other than colour.
 pub const FILE_SUFFIXES: [&str; 2] = ["_alpha", "_depth"];
 
-/// The cameras of a dataset's split, rotated like the saved splats. Their names do not depend on the split.
+/// The cameras of a dataset's split, in the coordinates of the splats. Their names do not depend on the split.
 #[must_use]
-pub fn dataset_cameras(dataset: &Dataset, split: Split, splats_from_dataset: &Mat3) -> Vec<NamedCamera> {
-    let turn = Similarity::from_rotation(*splats_from_dataset);
+pub fn dataset_cameras(
+    dataset: &Dataset,
+    split: Split,
+    splats_from_dataset: &Similarity,
+) -> Vec<NamedCamera> {
     let views = match split {
         Split::Train => &dataset.split.train,
         Split::Test => &dataset.split.test,
@@ -94,7 +97,7 @@ pub fn dataset_cameras(dataset: &Dataset, split: Split, splats_from_dataset: &Ma
         .map(|(image, name)| NamedCamera {
             name: name.clone(),
             camera: image.camera,
-            pose: turn.apply_to_pose(&image.pose),
+            pose: splats_from_dataset.apply_to_pose(&image.pose),
         })
         .collect()
 }
@@ -141,7 +144,7 @@ struct CameraJson {
 pub fn read_path(
     path: &Path,
     size: Option<[u32; 2]>,
-    splats_from_dataset: &Mat3,
+    splats_from_dataset: &Similarity,
     offset: Option<[f64; 3]>,
 ) -> Result<Vec<NamedCamera>, CameraPathError> {
     let io = |source| CameraPathError::Io { path: path.to_owned(), source };
@@ -164,9 +167,9 @@ pub fn read_path(
 }
 
 /// The transform to the splats from a dataset before `offset` was subtracted from its coordinates.
-fn splats_from_source(rotation: &Mat3, offset: Option<[f64; 3]>) -> Similarity {
-    let translation = offset.map_or([0.0; 3], |offset| se3::mul_vec(rotation, offset).map(|v| -v));
-    Similarity { translation, ..Similarity::from_rotation(*rotation) }
+fn splats_from_source(splats_from_dataset: &Similarity, offset: Option<[f64; 3]>) -> Similarity {
+    let translation = offset.map_or([0.0; 3], |offset| offset.map(|v| -v));
+    Similarity { translation, ..Similarity::IDENTITY }.then(splats_from_dataset)
 }
 
 /// Checks that every camera's image fits the size limits.
@@ -342,7 +345,7 @@ fn without_distortion(source: &SourceCamera) -> Result<Camera, CameraError> {
 
 #[cfg(test)]
 mod tests {
-    use gausset_core::se3::IDENTITY3;
+    use gausset_core::splats_transform::Similarity;
 
     use super::*;
 
@@ -354,7 +357,7 @@ mod tests {
         let folder = tempfile::tempdir().unwrap();
         let path = folder.path().join("path.json");
         std::fs::write(&path, text).unwrap();
-        read_path(&path, None, &IDENTITY3, None)
+        read_path(&path, None, &Similarity::IDENTITY, None)
     }
 
     #[test]

@@ -137,8 +137,10 @@ pub struct StereoReport {
     pub confirmed: f64,
     /// Mean number of views that agree on such a pixel.
     pub views_per_point: f64,
-    /// Number of points that the run starts with.
+    /// Number of dense points that the run starts with.
     pub points: usize,
+    /// Number of points in the background that it starts with as well.
+    pub background: usize,
 }
 
 /// State of a run at its start.
@@ -283,7 +285,13 @@ mod tests {
         let warning = RunWarning::DamagedCheckpoint("step_000007.ckpt: checksum: \"wrong\"".to_owned());
         let events = [
             Event::StereoBegun { views: 3 },
-            Event::StereoDone(StereoReport { views: 3, confirmed: 0.5, views_per_point: 4.0, points: 9 }),
+            Event::StereoDone(StereoReport {
+                views: 3,
+                confirmed: 0.5,
+                views_per_point: 4.0,
+                points: 9,
+                background: 0,
+            }),
             Event::Warning(warning),
             Event::Evaluated {
                 step: 5,

@@ -3,7 +3,8 @@
 //!
 //! Automatic exposure follows the light over time, so images taken in succession have similar gains, more so than
 //! images taken at nearby positions (docs/internals/training.md). The order of the images is that of their names,
-//! folder by folder, numbers by value. How well this works is measured on the training images by leave-one-out: the
+//! folder by folder, numbers by value. Where one of the two was taken much farther away or looks elsewhere, the other
+//! one alone counts. How well this works is measured on the training images by leave-one-out: the
 //! gain `p` predicted from the neighbours is multiplied by `Σ g p / Σ p²`, clamped to 0..1, which is about 1 in a
 //! video and 0 if names are not in order of time.
 //!
@@ -16,6 +17,8 @@ use std::io::Write;
 use std::path::{Path, PathBuf};
 
 use gausset_core::engine::{CorrectionGroup, CorrectionKind};
+use gausset_core::statistics::median;
+use gausset_core::{Pose, se3};
 use gausset_io::atomic::{FileSystem, WriteError, plain_reason, write_atomic};
 use gausset_io::dataset::{Dataset, ImageEntry};
 use gausset_io::image::read_header;
@@ -102,19 +105,25 @@ impl LearntGains {
         }
     }
 
-    /// The gain of each image of a dataset: its own, or interpolated between the images before and after it.
+    /// The gain of each image of a dataset: its own, or predicted by the images before and after it.
     #[must_use]
     pub fn exposures(&self, dataset: &Dataset) -> Exposures {
+        let poses: Vec<Pose> = dataset.images.iter().map(|image| image.pose).collect();
+        self.exposures_at(dataset, &poses)
+    }
+
+    /// The same with other poses of the images.
+    pub(crate) fn exposures_at(&self, dataset: &Dataset, poses: &[Pose]) -> Exposures {
         let stops: Option<Vec<f64>> = dataset
             .images
             .iter()
             .map(|image| Some(read_header(&image.path).ok()?.shot?.brightness_stops()))
             .collect();
-        self.with_stops(dataset, stops.as_deref())
+        self.with_stops(dataset, poses, stops.as_deref())
     }
 
     /// The same, with the exposure of each image in stops, if known for all.
-    fn with_stops(&self, dataset: &Dataset, stops: Option<&[f64]>) -> Exposures {
+    fn with_stops(&self, dataset: &Dataset, poses: &[Pose], stops: Option<&[f64]>) -> Exposures {
         let own: BTreeMap<&str, [f32; 3]> =
             self.gains.iter().map(|picture| (&*picture.name, picture.log_gain)).collect();
         let known: Vec<_> = dataset.images.iter().map(|image| own.get(&*image.name).copied()).collect();
@@ -132,18 +141,22 @@ impl LearntGains {
                 sequence.chunk_by(moment).collect()
             })
             .collect();
-        let known_at = |moment: &&[usize]| {
-            let index = moment.iter().copied().find(|&index| known[index].is_some())?;
-            known[index].map(|gain| gain.map(|g| g - settings[index]))
+        let viewpoints = viewpoints(dataset, poses);
+        let moment_of = |images: &&[usize]| {
+            let known = images.iter().copied().find_map(|index| Some((index, known[index]?)));
+            Moment {
+                gain: known.map(|(index, gain)| gain.map(|g| g - settings[index])),
+                viewpoint: viewpoints[images[0]],
+            }
         };
-        let mut known: Vec<Vec<_>> =
-            sequences.iter().map(|moments| moments.iter().map(known_at).collect()).collect();
-        fill_unknown(&mut known);
+        let mut moments: Vec<Vec<Moment>> =
+            sequences.iter().map(|sequence| sequence.iter().map(moment_of).collect()).collect();
+        fill_unknown(&mut moments);
         let mut gains = vec![None; dataset.images.len()];
-        for (moment, gain) in sequences.iter().flatten().zip(known.into_iter().flatten()) {
-            moment
+        for (images, moment) in sequences.iter().flatten().zip(moments.into_iter().flatten()) {
+            images
                 .iter()
-                .for_each(|&index| gains[index] = gain.map(|rest| rest.map(|r| r + settings[index])));
+                .for_each(|&index| gains[index] = moment.gain.map(|rest| rest.map(|r| r + settings[index])));
         }
         Exposures(gains)
     }
@@ -190,33 +203,92 @@ fn predict_from_settings(known: &[Option<[f32; 3]>], stops: &[f64]) -> Vec<f32> 
     stops.iter().map(|stops| (slope * (stops - mean[0])) as f32).collect()
 }
 
+/// Added to the distance of viewpoints, so that of two that are both close none is far in comparison.
+const DISTANCE_OFFSET: f64 = 0.02;
+/// A neighbour that is this many times as far as the other does not count (research/experiments.md).
+const FAR_RATIO: f64 = 3.0;
+
+/// Where an image was taken from.
+#[derive(Clone, Copy, Debug)]
+struct Viewpoint {
+    /// Camera centre; unit: median distance of the training cameras from their median position.
+    centre: [f64; 3],
+    /// Optical axis, of length 1; `None` for a panorama, which sees all directions.
+    axis: Option<[f64; 3]>,
+}
+
+impl Viewpoint {
+    /// Root of the summed squares of the distance of the centres and the angle of the axes in radians, plus an offset.
+    fn distance(&self, other: &Self) -> f64 {
+        let apart = se3::distance(self.centre, other.centre);
+        let angle = match (self.axis, other.axis) {
+            (Some(a), Some(b)) => libm::acos(se3::dot(a, b).clamp(-1.0, 1.0)),
+            _ => 0.0,
+        };
+        libm::sqrt(apart * apart + angle * angle) + DISTANCE_OFFSET
+    }
+}
+
+/// Images taken at one time, such as the faces of a panorama.
+#[derive(Clone, Copy, Debug)]
+struct Moment {
+    gain: Option<[f32; 3]>,
+    viewpoint: Viewpoint,
+}
+
+/// The viewpoint of each image of a dataset.
+fn viewpoints(dataset: &Dataset, poses: &[Pose]) -> Vec<Viewpoint> {
+    let training: Vec<_> = dataset.split.train.iter().map(|&index| poses[index].centre()).collect();
+    let unit = median_distance(&training).filter(|unit| *unit > 0.0);
+    let viewpoint = |(image, pose): (&ImageEntry, &Pose)| Viewpoint {
+        // If all training cameras are in one place, only angles count.
+        centre: unit.map_or([0.0; 3], |unit| pose.centre().map(|v| v / unit)),
+        axis: (image.face.is_none() && image.camera.is_pinhole()).then_some(pose.rotation[2]),
+    };
+    dataset.images.iter().zip(poses).map(viewpoint).collect()
+}
+
+/// Median distance of positions from their median position, which is that of each coordinate.
+fn median_distance(positions: &[[f64; 3]]) -> Option<f64> {
+    let [x, y, z] = [0, 1, 2].map(|k| median(positions.iter().map(|position| position[k]).collect()));
+    let centre = [x?, y?, z?];
+    median(positions.iter().map(|position| se3::distance(*position, centre)).collect())
+}
+
 /// Fills in unknown gains of sequences with those predicted by their neighbours, multiplied by the shrinkage factor.
-fn fill_unknown(sequences: &mut [Vec<Option<[f32; 3]>>]) {
+fn fill_unknown(sequences: &mut [Vec<Moment>]) {
     let told: Vec<Vec<_>> = sequences
         .iter()
-        .map(|gains| (0..gains.len()).map(|at| interpolate_neighbours(gains, at)).collect())
+        .map(|moments| (0..moments.len()).map(|at| predict_from_neighbours(moments, at)).collect())
         .collect();
     let [mut product, mut square] = [0.0f64; 2];
-    for (gain, told) in sequences.iter().flatten().zip(told.iter().flatten()) {
-        if let (Some(gain), Some(told)) = (gain, told) {
+    for (moment, told) in sequences.iter().flatten().zip(told.iter().flatten()) {
+        if let (Some(gain), Some(told)) = (moment.gain, told) {
             product += (0..3).map(|c| f64::from(gain[c]) * f64::from(told[c])).sum::<f64>();
             square += told.iter().map(|&t| f64::from(t) * f64::from(t)).sum::<f64>();
         }
     }
     let trust = if square > 0.0 { (product / square).clamp(0.0, 1.0) as f32 } else { 0.0 };
-    for (gain, told) in sequences.iter_mut().flatten().zip(told.into_iter().flatten()) {
-        *gain = gain.or(told.map(|told| told.map(|t| trust * t)));
+    for (moment, told) in sequences.iter_mut().flatten().zip(told.into_iter().flatten()) {
+        moment.gain = moment.gain.or(told.map(|told| told.map(|t| trust * t)));
     }
 }
 
 /// The gain that the others predict at position `at` of a sequence: linear between the known ones before and after it,
-/// constant beyond the last of them.
-fn interpolate_neighbours(gains: &[Option<[f32; 3]>], at: usize) -> Option<[f32; 3]> {
-    let before = (0..at).rev().find_map(|i| Some((at - i, gains[i]?)));
-    let after = (at + 1..gains.len()).find_map(|i| Some((i - at, gains[i]?)));
+/// constant beyond the last of them. If one of the two was taken from much farther away, it is that of the other.
+fn predict_from_neighbours(moments: &[Moment], at: usize) -> Option<[f32; 3]> {
+    let before = (0..at).rev().find_map(|i| Some((i, moments[i].gain?)));
+    let after = (at + 1..moments.len()).find_map(|i| Some((i, moments[i].gain?)));
     match (before, after) {
-        (Some((to_a, a)), Some((to_b, b))) => {
-            let share = to_a as f32 / (to_a + to_b) as f32;
+        (Some((i, a)), Some((j, b))) => {
+            let [to_a, to_b] = [i, j].map(|k| moments[k].viewpoint.distance(&moments[at].viewpoint));
+            let share = if to_b >= FAR_RATIO * to_a {
+                0.0
+            } else if to_a >= FAR_RATIO * to_b {
+                1.0
+            } else {
+                (at - i) as f32 / (j - i) as f32
+            };
             Some(std::array::from_fn(|c| a[c] + share * (b[c] - a[c])))
         }
         (Some((_, gain)), None) | (None, Some((_, gain))) => Some(gain),
@@ -255,6 +327,8 @@ fn natural_order(a: &str, b: &str) -> Ordering {
 mod tests {
     use super::*;
 
+    const HERE: Viewpoint = Viewpoint { centre: [0.0; 3], axis: None };
+
     #[test]
     fn numbers_in_names_count_by_value() {
         let mut names = [
@@ -282,7 +356,8 @@ mod tests {
     #[test]
     fn a_gain_lies_between_its_neighbours_and_ends_are_constant() {
         let gains = [None, Some([0.0, 0.1, 0.4]), None, None, Some([0.3, 0.1, -0.2]), None];
-        let found: Vec<_> = (0..6).map(|at| interpolate_neighbours(&gains, at).unwrap()).collect();
+        let moments = gains.map(|gain| Moment { gain, viewpoint: HERE });
+        let found: Vec<_> = (0..6).map(|at| predict_from_neighbours(&moments, at).unwrap()).collect();
         let expected = [
             [0.0, 0.1, 0.4],
             [0.3, 0.1, -0.2],
@@ -294,17 +369,57 @@ mod tests {
         for (found, expected) in found.iter().zip(expected) {
             assert!(found.iter().zip(expected).all(|(f, e)| (f - e).abs() < 1e-6), "{found:?} {expected:?}");
         }
-        assert_eq!(interpolate_neighbours(&[None, None], 1), None);
+        assert_eq!(predict_from_neighbours(&[Moment { gain: None, viewpoint: HERE }; 2], 1), None);
+    }
+
+    /// Checks the gain predicted for the middle of three moments, of which the first has gain 0.2 and the last 0.8.
+    fn check_middle([first, middle, last]: [Viewpoint; 3], expected: f32) {
+        let moment = |viewpoint, gain: Option<f32>| Moment { gain: gain.map(|g| [g; 3]), viewpoint };
+        let moments = [moment(first, Some(0.2)), moment(middle, None), moment(last, Some(0.8))];
+        let [found, ..] = predict_from_neighbours(&moments, 1).unwrap();
+        assert!((found - expected).abs() < 1e-6, "{found} {moments:?}");
+    }
+
+    #[test]
+    fn of_a_near_and_a_far_neighbour_the_near_one_alone_tells_the_gain() {
+        let x = |x: f64| Viewpoint { centre: [x, 0.0, 0.0], ..HERE };
+        let ahead = |angle: f64| Viewpoint { axis: Some([libm::sin(angle), 0.0, libm::cos(angle)]), ..HERE };
+        // Distances 0.1 and 0.5 with the offset 0.02: 0.12 and 0.52.
+        check_middle([x(-0.1), x(0.0), x(0.5)], 0.2);
+        check_middle([x(-0.5), x(0.0), x(0.1)], 0.8);
+        // By place they are equal, but one of them looks elsewhere.
+        check_middle([ahead(0.1), ahead(0.0), ahead(1.5)], 0.2);
+        // A panorama sees all directions.
+        check_middle([ahead(0.1), HERE, ahead(1.5)], 0.5);
+    }
+
+    #[test]
+    fn neighbours_at_like_distances_tell_the_gain_between_theirs() {
+        let x = |x: f64| Viewpoint { centre: [x, 0.0, 0.0], ..HERE };
+        // 0.12 and 0.35: less than three times as far.
+        check_middle([x(-0.1), x(0.0), x(0.33)], 0.5);
+        // Ten times as far, but both are close.
+        check_middle([x(-0.001), x(0.0), x(0.01)], 0.5);
+    }
+
+    #[test]
+    fn the_unit_of_distances_is_not_that_of_one_far_camera() {
+        let mut positions = vec![[0.0; 3], [1.0, 0.0, 0.0], [2.0, 0.0, 0.0], [3.0, 4.0, 0.0], [1e6; 3]];
+        // Median position (2, 0, 0); distances 2, 1, 0, 4.1 and far.
+        assert_eq!(median_distance(&positions), Some(2.0));
+        positions.iter_mut().flatten().for_each(|v| *v *= 1000.0);
+        assert_eq!(median_distance(&positions), Some(2000.0));
+        assert_eq!(median_distance(&[]), None);
     }
 
     #[test]
     fn neighbours_are_trusted_as_far_as_they_tell_what_is_known() {
-        let brightness = |values: &[f32]| values.iter().map(|&v| Some([v; 3])).collect::<Vec<_>>();
+        let brightness = |&value: &f32| Moment { gain: Some([value; 3]), viewpoint: HERE };
         let filled = |values: &[f32], missing: usize| {
-            let mut sequences = [brightness(values)];
-            sequences[0][missing] = None;
+            let mut sequences = [values.iter().map(brightness).collect::<Vec<_>>()];
+            sequences[0][missing].gain = None;
             fill_unknown(&mut sequences);
-            sequences[0][missing].unwrap()[0]
+            sequences[0][missing].gain.unwrap()[0]
         };
         // A line: its inner points are predicted exactly, its ends by their neighbours, whose gain is smaller.
         let line: Vec<f32> = (0..17).map(|i| 0.05 * (i as f32 - 8.0)).collect();
@@ -313,6 +428,20 @@ mod tests {
         let jumping: Vec<f32> = (0..16).map(|i| if i % 2 == 0 { 0.3 } else { -0.3 }).collect();
         assert_eq!(filled(&jumping, 8), 0.0);
         assert_eq!(filled(&[0.0, 0.0], 1), 0.0);
+    }
+
+    #[test]
+    fn neighbours_are_trusted_by_the_rule_by_which_they_tell() {
+        // Pairs at one place with one gain each, 10 apart: linear in the order the neighbours of each tell nothing, but
+        // the near one tells all.
+        let place = |i: usize| Viewpoint { centre: [10.0 * (i / 2) as f64, 0.0, 0.0], ..HERE };
+        let gain = |i: usize| if (i / 2).is_multiple_of(2) { 0.3 } else { -0.3 };
+        let mut sequences =
+            [(0..16).map(|i| Moment { gain: Some([gain(i); 3]), viewpoint: place(i) }).collect::<Vec<_>>()];
+        sequences[0][8].gain = None;
+        fill_unknown(&mut sequences);
+        let told = sequences[0][8].gain.unwrap()[0];
+        assert!((told - 0.3 * 13.0 / 15.0).abs() < 1e-6, "{told}");
     }
 
     #[test]

@@ -36,6 +36,7 @@ pub mod free_space;
 pub mod gains;
 pub mod memory;
 mod nadir;
+pub mod near_plane;
 mod option_values;
 pub mod options;
 pub mod orbit;
@@ -58,8 +59,8 @@ pub use exposures::{Exposures, GainsError, LearntGains};
 pub use gausset_metrics::{Lpips, SsimDefinition};
 pub use memory::MemoryPlan;
 pub use option_values::{
-    Adam, Alpha, Background, Colours, Exposure, FreeSpace, InitPoints, MemoryLimit, Panoramas, Quality,
-    RandomBackground, Split, SpzFrame, Strategy, TimeBudget, Up,
+    Adam, Alpha, Background, Colours, Exposure, FreeSpace, InitPoints, MemoryLimit, NearPlane, Panoramas,
+    Quality, RandomBackground, Split, SpzFrame, Strategy, TimeBudget, Up,
 };
 pub use options::{OptionsError, TrainOptions};
 pub use plan::StepPlan;

@@ -3,9 +3,11 @@
 use std::fmt;
 use std::str::FromStr;
 
+use gausset_core::constants::NEAR_PLANE;
 use gausset_core::engine::AdamMode;
 use gausset_io::splat::SpzAxes;
-use serde::{Deserialize, Serialize};
+use gausset_io::text::format_number;
+use serde::{Deserialize, Deserializer, Serialize, Serializer, de};
 
 /// A value that is none of the words or forms of its option.
 #[derive(Clone, Debug, PartialEq, Eq, thiserror::Error)]
@@ -401,6 +403,97 @@ impl fmt::Display for MemoryLimit {
 }
 
 string_in_files!(MemoryLimit);
+
+/// Minimum distance of drawn splats from the camera. Files hold a number, or `auto`.
+///
+/// ```
+/// use gausset_train::NearPlane;
+///
+/// assert_eq!("0.25".parse(), Ok(NearPlane::Distance(0.25)));
+/// assert_eq!(NearPlane::Auto.to_string(), "auto");
+/// assert!("near".parse::<NearPlane>().is_err());
+/// ```
+#[derive(Clone, Copy, Debug, Default, PartialEq)]
+pub enum NearPlane {
+    /// A fraction of the depth of the nearest points; see [`crate::near_plane`].
+    #[default]
+    Auto,
+    /// A distance in scene units.
+    Distance(f64),
+}
+
+/// Accepted forms of a near plane.
+const NEAR_PLANE_FORMS: &str = "auto or a number";
+
+impl NearPlane {
+    /// The distance in scene units, of a run that has `recorded` what `auto` meant at its start.
+    #[must_use]
+    pub fn distance(self, recorded: Option<f64>) -> f64 {
+        match self {
+            Self::Auto => recorded.unwrap_or(NEAR_PLANE),
+            Self::Distance(distance) => distance,
+        }
+    }
+}
+
+impl FromStr for NearPlane {
+    type Err = ParseValueError;
+
+    fn from_str(text: &str) -> Result<Self, ParseValueError> {
+        let bad = |_| ParseValueError { expected: NEAR_PLANE_FORMS.to_owned(), found: text.to_owned() };
+        if text == "auto" { Ok(Self::Auto) } else { text.parse().map(Self::Distance).map_err(bad) }
+    }
+}
+
+impl fmt::Display for NearPlane {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        match self {
+            Self::Auto => f.write_str("auto"),
+            Self::Distance(distance) => f.write_str(&format_number(*distance)),
+        }
+    }
+}
+
+impl Serialize for NearPlane {
+    fn serialize<S: Serializer>(&self, serializer: S) -> Result<S::Ok, S::Error> {
+        match self {
+            Self::Auto => serializer.serialize_str("auto"),
+            Self::Distance(distance) => serializer.serialize_f64(*distance),
+        }
+    }
+}
+
+impl<'de> Deserialize<'de> for NearPlane {
+    fn deserialize<D: Deserializer<'de>>(deserializer: D) -> Result<Self, D::Error> {
+        struct Visitor;
+
+        impl de::Visitor<'_> for Visitor {
+            type Value = NearPlane;
+
+            fn expecting(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+                f.write_str(NEAR_PLANE_FORMS)
+            }
+
+            fn visit_f64<E: de::Error>(self, distance: f64) -> Result<NearPlane, E> {
+                Ok(NearPlane::Distance(distance))
+            }
+
+            fn visit_i64<E: de::Error>(self, distance: i64) -> Result<NearPlane, E> {
+                Ok(NearPlane::Distance(distance as f64))
+            }
+
+            fn visit_u64<E: de::Error>(self, distance: u64) -> Result<NearPlane, E> {
+                Ok(NearPlane::Distance(distance as f64))
+            }
+
+            fn visit_str<E: de::Error>(self, text: &str) -> Result<NearPlane, E> {
+                text.parse().map_err(E::custom)
+            }
+        }
+
+        deserializer.deserialize_any(Visitor)
+    }
+}
 
 /// Maximum wall time of a run.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq, Serialize, Deserialize)]

@@ -3,7 +3,8 @@
 //! The orbit is derived from the cameras of the scene's dataset, or, for a bare splat file, from the splats.
 
 use gausset_core::camera::CameraError;
-use gausset_core::se3::{self, IDENTITY3, Mat3};
+use gausset_core::se3::{self, IDENTITY3};
+use gausset_core::splats_transform::Similarity;
 use gausset_core::statistics::upper_median;
 use gausset_core::{Camera, Pose, Splats};
 use gausset_io::dataset::Dataset;
@@ -89,17 +90,17 @@ impl ImageShape {
 pub fn orbit_dataset(
     dataset: &Dataset,
     frames: usize,
-    splats_from_dataset: &Mat3,
+    splats_from_dataset: &Similarity,
     shape: &ImageShape,
 ) -> Result<Vec<NamedCamera>, CameraError> {
     let training = dataset_cameras(dataset, Split::Train, splats_from_dataset);
     let Some(first) = training.first() else { return Ok(Vec::new()) };
     let camera = shape.apply_to(&first.camera)?;
     let poses: Vec<Pose> = training.iter().map(|c| c.pose).collect();
-    let is_turned = *splats_from_dataset != IDENTITY3;
+    let is_turned = splats_from_dataset.rotation != IDENTITY3;
     let up =
         if is_turned { up::SAVED_UP } else { up::direction_of(Up::Auto, dataset).unwrap_or(up::SAVED_UP) };
-    let centre = common_cube(&poses, dataset.scene_extent).centre;
+    let centre = common_cube(&poses, splats_from_dataset.scale * dataset.scene_extent).centre;
     let offsets: Vec<[f64; 3]> = poses.iter().map(|pose| se3::sub(pose.centre(), centre)).collect();
     let facing = mean(&poses.iter().map(|pose| pose.rotation[2]).collect::<Vec<_>>());
     let circle = if se3::norm(facing) > FACING_THRESHOLD {

@@ -4,9 +4,10 @@
 use std::collections::BTreeSet;
 use std::path::{Path, PathBuf};
 
+use gausset_io::dataset::Normalisation;
 use gausset_train::config::{DatasetFacts, defaults, quality_defaults, strategy_defaults};
 use gausset_train::{
-    Adam, Alpha, Background, Colours, ConfigError, Exposure, InitPoints, MemoryLimit, Quality,
+    Adam, Alpha, Background, Colours, ConfigError, Exposure, InitPoints, MemoryLimit, NearPlane, Quality,
     RandomBackground, RecordedRun, RunRecord, Strategy, TimeBudget, TrainConfig, TrainOptions, Up,
 };
 use proptest::prelude::{any, prop, prop_assert_eq, prop_compose, proptest};
@@ -27,12 +28,15 @@ fn recorded(config: TrainConfig) -> RecordedRun {
         test_images: 1,
         start: "100 points".to_owned(),
         scene_extent: 1.0 / 3.0,
+        near_plane: Some(0.07),
         background: [0.1, 0.2, 0.3],
         sky: false,
         random_background: false,
         colours: Colours::GainsFromTracks,
         stereo_side: Some(400),
+        background_points: Some(4_377),
         offset: Some([431_000.0, 5_412_000.0, 312.25]),
+        normalisation: Normalisation { centre: [0.1, -7.0, 1.0 / 3.0], unit: 1.0 / 7.0 },
         up_rotation: [[1.0, 0.0, 0.0], [0.0, 0.6, 0.8], [0.0, -0.8, 0.6]],
     };
     RecordedRun { config, record }
@@ -213,9 +217,11 @@ fn hostile_values_are_refused_with_the_option_and_what_was_expected() {
         message(TrainOptions { sh_degree: Some(4), ..base() }),
         "⟨sh-degree⟩: 4 is out of range (expected 0..3)"
     );
-    for near_plane in [0.0, -1.0, f64::INFINITY] {
-        let refused = message(TrainOptions { near_plane: Some(near_plane), ..base() });
-        assert!(refused.starts_with("⟨near-plane⟩: ") && refused.ends_with("(expected 0.001 or more)"));
+    for distance in [0.0, -1.0, f64::INFINITY] {
+        let near_plane = Some(NearPlane::Distance(distance));
+        let refused = message(TrainOptions { near_plane, ..base() });
+        let expected = "(expected auto, or 0.000001 or more)";
+        assert!(refused.starts_with("⟨near-plane⟩: ") && refused.ends_with(expected), "{refused}");
     }
     assert_eq!(
         TrainConfig::resolve(&base(), None).unwrap_err().to_string(),

@@ -1,4 +1,5 @@
-//! Dense initialisation: points from stereo, appended to those of the dataset, reproducible to the bit.
+//! Dense initialisation: points from stereo and in the background, appended to those of the dataset, reproducible to
+//! the bit.
 
 mod common;
 
@@ -13,9 +14,10 @@ use common::{
 use gausset_compute::{Pool, SimdLevel, dispatch_level};
 use gausset_core::engine::{CorrectionKind, Engine};
 use gausset_core::image::RgbImage8;
-use gausset_core::{Splats, sh};
+use gausset_core::{Splats, matrix, sh, statistics};
 use gausset_cpu::{CpuEngine, CpuOptions};
 use gausset_io::atomic::Overwrite;
+use gausset_io::image::encode::PngPixels;
 use gausset_io::image::{decode_file, encode};
 use gausset_train::{
     Event, Exposure, InitPoints, MemoryLimit, MemoryPlan, RecordedRun, Run, TrainConfig, TrainError,
@@ -55,29 +57,122 @@ fn whole(options: &TrainOptions) -> Vec<u8> {
     splats_of(&run)
 }
 
+/// The number of splats in the background of a run at its start.
+fn background_of(recorded: &RecordedRun) -> usize {
+    recorded.record.background_points.unwrap_or(0) as usize
+}
+
 #[test]
 fn dense_points_come_behind_those_of_the_dataset_and_there_is_room_left() {
     let (sfm, _) = start_of(&from(InitPoints::Sfm, 1));
     let (dense, recorded) = start_of(&from(InitPoints::Dense, 1));
-    let (first, all) = (sfm.len(), dense.len());
+    let (first, background) = (sfm.len(), background_of(&recorded));
+    let all = dense.len() - background;
     assert_eq!(dense.select(&(0..first).collect::<Vec<_>>()), sfm);
     // At most half of the maximum, 4,000; a voxel contains one point.
-    assert!((first + 1_500..=first + 4_000).contains(&all) && all <= 8_000, "{first}, {all}");
-    let count = all - first;
-    assert!(recorded.record.start.ends_with(&format!(", {count} from stereo")), "{}", recorded.record.start);
+    assert!((first + 1_500..=first + 4_000).contains(&all) && dense.len() <= 8_000, "{first}, {all}");
+    let (count, start) = (all - first, &recorded.record.start);
+    let note = format!(", {count} from stereo, {background} in the background");
+    assert!(start.ends_with(&note), "{start}");
     assert_eq!(recorded.record.stereo_side, Some(400));
     // They have the same opacity as the others, and no view-dependent colour.
     assert!(dense.opacity_logits.iter().all(|&o| o == sfm.opacity_logits[0]));
     assert!(dense.sh.chunks_exact(dense.sh_stride()).all(|sh| sh[3..].iter().all(|&v| v == 0.0)));
     // Where enough views agree, `auto` also uses stereo, with the fraction given by the verdict.
-    let (auto, _) = start_of(&from(InitPoints::Auto, 1));
-    assert!((first + 500..=all).contains(&auto.len()), "{first}, {}, {all}", auto.len());
+    let (auto, recorded) = start_of(&from(InitPoints::Auto, 1));
+    let auto = auto.len() - background_of(&recorded);
+    assert!((first + 500..=all).contains(&auto), "{first}, {auto}, {all}");
     // `--initial-scale` is a factor on all scales.
     let half = TrainOptions { initial_scale: Some(0.5), ..from(InitPoints::Dense, 1) };
     let (half, _) = start_of(&half);
     for (half, whole) in half.log_scales.as_flattened().iter().zip(dense.log_scales.as_flattened()) {
         assert!((whole - half - std::f32::consts::LN_2).abs() < 1e-5);
     }
+}
+
+#[test]
+fn what_stereo_cannot_match_has_splats_behind_the_scene() {
+    let (dense, recorded) = start_of(&from(InitPoints::Dense, 1));
+    let background = background_of(&recorded);
+    // At most a quarter of the maximum.
+    assert!((200..=2_000).contains(&background), "{background}");
+    let mut dataset = Arc::unwrap_or_clone(open(&recorded.config));
+    dataset.normalise(recorded.record.normalisation);
+    let poses: Vec<_> = dataset.split.train.iter().map(|&index| dataset.images[index].pose).collect();
+    let first = dense.len() - background;
+    let means: Vec<[f64; 3]> = dense.means.iter().map(|mean| mean.map(f64::from)).collect();
+    let axis = |axis: usize| statistics::median(means[..first].iter().map(|p| p[axis]).collect()).unwrap();
+    let centre = [axis(0), axis(1), axis(2)];
+    let reach = poses.iter().map(|pose| matrix::distance(pose.centre(), centre)).fold(0.0, f64::max);
+    let radius = matrix::distance(means[first], centre);
+    // The cameras are at about one distance.
+    assert!((2.3 * reach..=2.5 * reach).contains(&radius), "{radius}, {reach}");
+    for (i, &mean) in means.iter().enumerate().skip(first) {
+        assert!((matrix::distance(mean, centre) / radius - 1.0).abs() < 1e-5);
+        assert_eq!(dense.opacity_logits[i], dense.opacity_logits[0]);
+        let sees = |index: &usize| {
+            let image = &dataset.images[*index];
+            let p = image.pose.apply(mean);
+            let [u, v] = image.camera.project(p);
+            let size = [image.camera.width, image.camera.height].map(f64::from);
+            // A cell of 4.6 degrees is 13 px; its mean may lie between the blocks of two views.
+            p[2] > 0.0 && (-13.0..size[0] + 13.0).contains(&u) && (-13.0..size[1] + 13.0).contains(&v)
+        };
+        assert!(dataset.split.train.iter().any(sees), "{mean:?}");
+    }
+
+    // Where the points of the dataset leave little room, dense points and the background share it.
+    let sparse = recorded.record.start.split(' ').next().unwrap().parse::<u64>().unwrap();
+    let tight = TrainOptions { max_splats: Some(sparse + 800), ..from(InitPoints::Dense, 1) };
+    let (tight, recorded) = start_of(&tight);
+    let (background, room) = (background_of(&recorded), tight.len() - sparse as usize);
+    assert!(
+        (1..=400).contains(&background) && (background + 1..=800).contains(&room),
+        "{background}, {room}"
+    );
+}
+
+#[test]
+fn a_run_that_began_without_a_background_resumes_without_it() {
+    let options = TrainOptions { test_every: Some(0), ..from(InitPoints::Dense, 2) };
+    let (_folder, run) = runs();
+    train(&options, &mut MockEngine::default(), &run, &mut ignore).unwrap();
+    let resumed = |run: &Path| {
+        std::fs::remove_dir_all(run.join("checkpoints")).unwrap();
+        let mut engine = MockEngine::default();
+        resume(&TrainOptions::default(), &mut engine, run, &mut ignore).unwrap();
+        engine.save().unwrap().splats
+    };
+    let config = run.join("config.toml");
+    let count = background_of(&RecordedRun::read(&config).unwrap());
+    let with = resumed(&run);
+    // As a run of before has recorded it.
+    let text = std::fs::read_to_string(&config).unwrap();
+    let line = format!("background-points = {count}\n");
+    assert!(text.contains(&line), "{text}");
+    std::fs::write(&config, text.replace(&line, "")).unwrap();
+    let without = resumed(&run);
+    assert_eq!(without.len() + count, with.len());
+    assert_eq!(without, with.select(&(0..without.len()).collect::<Vec<_>>()));
+}
+
+#[test]
+fn images_with_alpha_have_no_background() {
+    let (folder, _) = runs();
+    let data = folder.path().join("data");
+    copy_folder(small_dataset(), &data);
+    for entry in std::fs::read_dir(data.join("images")).unwrap() {
+        let path = entry.unwrap().path();
+        let picture = decode_file(&path).unwrap();
+        let (width, height) = (picture.width, picture.height);
+        let mut rgba: Vec<u8> = picture.rgb.chunks_exact(3).flat_map(|p| [p[0], p[1], p[2], 255]).collect();
+        rgba[3] = 0;
+        std::fs::write(&path, encode::png(width, height, PngPixels::Rgba8(&rgba), &[]).unwrap()).unwrap();
+    }
+    let given = TrainOptions { data: Some(data), ..from(InitPoints::Dense, 1) };
+    let (_, recorded) = start_of(&given);
+    assert_eq!(recorded.record.background_points, None);
+    assert!(recorded.record.start.ends_with(" from stereo"), "{}", recorded.record.start);
 }
 
 #[test]
@@ -220,7 +315,12 @@ fn without_points_of_the_dataset_those_of_stereo_are_the_start_and_the_backgroun
     let given = TrainOptions { data: Some(data), ..from(InitPoints::Auto, 1) };
     let (splats, recorded) = start_of(&given);
     let record = recorded.record;
-    assert_eq!(record.start, format!("{} splats from stereo (the dataset has no points)", splats.len()));
+    let background = record.background_points.unwrap();
+    let dense = splats.len() as u64 - background;
+    assert_eq!(
+        record.start,
+        format!("{dense} splats from stereo (the dataset has no points), {background} in the background")
+    );
     assert!(splats.len() > 300 && record.random_background, "{record:?}");
 }
 
@@ -243,9 +343,10 @@ fn with_gains_the_colours_are_those_of_the_scene_and_without_them_those_of_the_p
         let (_folder, run) = runs();
         let mut engine = MockEngine::default();
         train(&given, &mut engine, &run, &mut ignore).unwrap();
-        engine.save().unwrap()
+        let recorded = RecordedRun::read(&run.join("config.toml")).unwrap();
+        (engine.save().unwrap(), background_of(&recorded))
     };
-    let (with, without) = (start(Exposure::On), start(Exposure::Off));
+    let ((with, background), (without, _)) = (start(Exposure::On), start(Exposure::Off));
     let (sfm, _) = start_of(&from(InitPoints::Sfm, 1));
     let gains = with.correction_group(CorrectionKind::Gain).unwrap();
     assert_eq!(with.splats.means, without.splats.means);
@@ -253,8 +354,8 @@ fn with_gains_the_colours_are_those_of_the_scene_and_without_them_those_of_the_p
         let stride = splats.sh_stride();
         [0, 1, 2].map(|c| f64::from(sh::colour_from_dc(splats.sh[i * stride + c])))
     };
-    let mut changed = 0;
-    for i in sfm.len()..with.splats.len() {
+    let (mut changed, end) = (0, with.splats.len() - background);
+    for i in sfm.len()..end {
         let (scene, picture) = (colour(&with.splats, i), colour(&without.splats, i));
         // The gain of one of the images is between them.
         let is_one = |row: usize| {
@@ -264,7 +365,7 @@ fn with_gains_the_colours_are_those_of_the_scene_and_without_them_those_of_the_p
         assert!((0..gains.update_counts.len()).any(is_one), "{scene:?}, {picture:?}");
         changed += usize::from((scene[0] - picture[0]).abs() > 0.03 * picture[0]);
     }
-    let dense = with.splats.len() - sfm.len();
+    let dense = end - sfm.len();
     assert!(dense > 300 && changed * 2 > dense, "{changed} of {dense}");
 }
 

@@ -9,6 +9,7 @@ use std::sync::atomic::AtomicBool;
 use common::{MockEngine, cpu, ignore, open, options, runs, tiny_dataset, train};
 use gausset_core::engine::{Engine, RenderOptions, TrainState};
 use gausset_core::se3::{IDENTITY3, Mat3};
+use gausset_core::splats_transform::Similarity;
 use gausset_io::atomic::{Disk, Overwrite};
 use gausset_io::dataset::{Loader, LoaderOptions};
 use gausset_io::splat::{self, LoadOptions};
@@ -31,7 +32,7 @@ fn eval_options(split: Split) -> EvalOptions {
         render: RenderOptions::default(),
         exposures: None,
         scene_splats: None,
-        splats_from_dataset: IDENTITY3,
+        splats_from_dataset: Similarity::IDENTITY,
         reduction: 1,
         ssim: SsimDefinition::default(),
         measures: MetricSet::All,
@@ -162,7 +163,7 @@ fn fog_before_a_camera_is_haze_and_what_it_hides_is_not_covisible() {
     let score = |splats, measures, threads| {
         let mut engine = cpu(threads);
         engine.load(TrainState::new(splats, Vec::new())).unwrap();
-        let splats_from_dataset = record.up_rotation;
+        let splats_from_dataset = record.saved_from_dataset();
         let options = EvalOptions { splats_from_dataset, measures, ..eval_options(Split::Test) };
         eval(&mut engine, &options, None)
     };
@@ -171,8 +172,11 @@ fn fog_before_a_camera_is_haze_and_what_it_hides_is_not_covisible() {
     let share = clear.scores.covisible_share.unwrap();
     let mut engine = cpu(1);
     engine.load(TrainState::new(splats.clone(), Vec::new())).unwrap();
-    let options =
-        EvalOptions { splats_from_dataset: record.up_rotation, reduction: 3, ..eval_options(Split::Test) };
+    let options = EvalOptions {
+        splats_from_dataset: record.saved_from_dataset(),
+        reduction: 3,
+        ..eval_options(Split::Test)
+    };
     let small = eval(&mut engine, &options, None);
     // Errors of neighbouring pixels cancel; depth-based metrics stay the same.
     assert!(
@@ -190,7 +194,7 @@ fn fog_before_a_camera_is_haze_and_what_it_hides_is_not_covisible() {
     let loader = loader();
     let dataset = loader.dataset();
     let view = &dataset.images[dataset.split.test[0]];
-    let turn = gausset_core::splats_transform::Similarity::from_rotation(record.up_rotation);
+    let turn = record.saved_from_dataset();
     let from_camera = turn.apply_to_pose(&view.pose).inverse();
     let mut foggy = splats;
     let place = from_camera.apply([0.0, 0.0, 0.3]).map(|v| v as f32);
@@ -219,7 +223,8 @@ fn scores(given: &TrainOptions) -> (f64, f64, Mat3) {
     let file = splat::load(&run.join("splats.ply"), &LoadOptions::default()).unwrap();
     let mut engine = cpu(1);
     engine.load(TrainState::new(file.splats, Vec::new())).unwrap();
-    let options = EvalOptions { splats_from_dataset: record.up_rotation, ..eval_options(Split::Test) };
+    let options =
+        EvalOptions { splats_from_dataset: record.saved_from_dataset(), ..eval_options(Split::Test) };
     let saved = eval(&mut engine, &options, None);
     (outcome.summary.psnr.unwrap(), saved.psnr.unwrap(), record.up_rotation)
 }
@@ -248,13 +253,13 @@ fn training_makes_held_out_views_better() {
 #[test]
 fn an_orbit_goes_around_what_the_cameras_look_at() {
     let dataset = open(&TrainConfig::resolve(&options(1), None).unwrap());
-    let around = orbit_dataset(&dataset, 8, &IDENTITY3, &ImageShape::default()).unwrap();
+    let around = orbit_dataset(&dataset, 8, &Similarity::IDENTITY, &ImageShape::default()).unwrap();
     assert_eq!(around.len(), 8);
     let middle: [f64; 3] =
         std::array::from_fn(|k| around.iter().map(|c| c.pose.centre()[k]).sum::<f64>() / 8.0);
     let distance = |a: [f64; 3], b: [f64; 3]| (0..3).map(|k| (a[k] - b[k]).powi(2)).sum::<f64>().sqrt();
     let radius = distance(around[0].pose.centre(), middle);
-    let training = dataset_cameras(&dataset, Split::Train, &IDENTITY3);
+    let training = dataset_cameras(&dataset, Split::Train, &Similarity::IDENTITY);
     assert_eq!(training.len(), 7);
     for camera in &around {
         let here = camera.pose.centre();

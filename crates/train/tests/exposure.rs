@@ -100,7 +100,7 @@ fn a_held_out_picture_is_rendered_with_the_exposure_of_those_before_and_after_it
             render: RenderOptions::default(),
             scene_splats: None,
             exposures,
-            splats_from_dataset: recorded.record.up_rotation,
+            splats_from_dataset: recorded.record.saved_from_dataset(),
             reduction: 1,
             ssim: SsimDefinition::default(),
             measures: MetricSet::ImageOnly,

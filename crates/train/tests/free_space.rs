@@ -114,7 +114,8 @@ fn what_hangs_where_cameras_were_is_found_however_the_splats_were_turned() {
         sh_degree: 0,
     };
     let turn = [[1.0, 0.0, 0.0], [0.0, 0.0, -1.0], [0.0, 1.0, 0.0]];
-    Similarity::from_rotation(turn).apply_to_splats(&mut splats);
+    let turn = Similarity::from_rotation(turn);
+    turn.apply_to_splats(&mut splats);
     let mut engine = cpu(1);
     let stays = floaters::splats_to_keep(&mut engine, &splats, &turn, &space, 0).unwrap();
     assert_eq!(stays.len(), count);

@@ -10,7 +10,6 @@ use common::{cpu, ignore, open, options, runs, tiny_dataset, train};
 use gausset_core::engine::{
     CorrectionGroup, CorrectionKind, CorrectionRates, Engine, RenderOptions, TrainState, TrainView,
 };
-use gausset_core::se3::IDENTITY3;
 use gausset_core::splats_transform::Similarity;
 use gausset_core::{Pose, se3};
 use gausset_io::dataset::{Dataset, Loader, LoaderOptions, OpenOptions};
@@ -69,7 +68,7 @@ fn refined(data: &Path, reopen: impl Fn(&Path) -> Dataset) {
     train(&given, &mut engine, &run, &mut ignore).unwrap();
     let state = engine.save().unwrap();
     let record = RecordedRun::read(&run.join("config.toml")).unwrap().record;
-    let turn = Similarity::from_rotation(record.up_rotation);
+    let turn = record.saved_from_dataset();
     let (before, after) = (open(&TrainConfig::resolve(&given, None).unwrap()), reopen(&run.join("cameras")));
     assert_eq!(before.images.len(), after.images.len());
     let poses = state.correction_group(CorrectionKind::Pose).unwrap();
@@ -80,7 +79,9 @@ fn refined(data: &Path, reopen: impl Fn(&Path) -> Dataset) {
             Some(row) => {
                 let twist: [f64; 6] = std::array::from_fn(|k| f64::from(poses.row(row)[k]));
                 assert!(twist.iter().any(|v| v.abs() > 1e-5), "{twist:?}");
-                turn.apply_to_pose(&se3::exp(twist).compose(&old.pose))
+                let normalised =
+                    record.normalisation.dataset_from_normalised().inverse().apply_to_pose(&old.pose);
+                record.saved_from_normalised().apply_to_pose(&se3::exp(twist).compose(&normalised))
             }
         };
         assert!(difference(&expected, &new.pose) < 1e-9, "{}", old.name);
@@ -104,7 +105,7 @@ fn refined(data: &Path, reopen: impl Fn(&Path) -> Dataset) {
         };
         evaluate(&mut engine, &loader, options, None, &AtomicBool::new(false)).unwrap().psnr.unwrap()
     };
-    let (with_old, with_new) = (psnr(before, record.up_rotation), psnr(Arc::new(after), IDENTITY3));
+    let (with_old, with_new) = (psnr(before, turn), psnr(Arc::new(after), Similarity::IDENTITY));
     assert!(with_new > with_old, "{with_old} dB to {with_new} dB");
 }
 
@@ -210,7 +211,7 @@ fn the_gradient_of_a_rig_is_that_of_its_camera_carried_over_by_the_adjoint() {
         pose_row: Some(0),
         camera_from_rig,
     };
-    let scene = SceneFacts { extent: 1.0, ..SceneFacts::default() };
+    let scene = SceneFacts { extent: 1.0, near_plane: 0.01, ..SceneFacts::default() };
     let mut params = config.recipe.step_params(0, &scene);
     params.noise = None;
     params.pose = Some(CorrectionRates { first: 1e-9, second: 1e-9, decay: 0.0 });

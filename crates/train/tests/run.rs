@@ -178,6 +178,7 @@ fn the_summary_of_a_run_is_read_from_its_folder_finished_or_not() {
         "ssim",
         "ssim_colour_corrected",
         "steps",
+        "training_haze",
         "training_psnr",
     ];
     assert_eq!(keys, expected);

@@ -269,7 +269,7 @@ function show(next) {
   if (!scene.live) own.outdate();
   $('filter-panel').hidden = !scene.filter;
   showFilter();
-  $('filter-count').textContent = filtered() ? `(${number(scene.splats)} splats)` : '';
+  $('filter-count').textContent = filtered() ? `(${counted()})` : '';
   if (!begun) notice('Waiting for the training to begin …');
   list(); facts(); mode(); controls(); help(); stage.change();
 }

@@ -113,7 +113,7 @@ impl FileRenderer {
         } else if let Some(data) = &options.data {
             let dataset = Arc::new(dataset::open(data, &OpenOptions::default())?);
             warn_about_dataset(&dataset, host);
-            let turn = splats_from_dataset_of(&file, &options.input, host)?;
+            let turn = splats_from_dataset_of(&file, &options.input, host);
             of_dataset = Some(SceneDescription::from_dataset(title.clone(), loader(dataset), &turn));
         }
         let (mut scene, photos) = match of_dataset {

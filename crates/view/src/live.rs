@@ -7,7 +7,6 @@ use std::time::{Duration, Instant};
 
 use gausset::Watcher;
 use gausset_core::sh::MAX_DEGREE;
-use gausset_core::splats_transform::Similarity;
 use gausset_train::{Event, Request, Run};
 
 use crate::hub::Hub;
@@ -57,7 +56,7 @@ impl LiveRenderer {
     }
 
     fn draw(&self, run: &mut Run, job: RenderJob) {
-        let device_from_saved = Similarity::from_rotation(*run.splats_from_dataset()).inverse();
+        let device_from_saved = run.saved_from_device().inverse();
         let step = run.step();
         run.with_device(|engine, options| {
             let look = RenderSettings {
@@ -73,7 +72,7 @@ impl LiveRenderer {
 
     /// Has the splats packed for browsers, if it is time.
     fn start_snapshot(&self, run: &mut Run, state: u64) -> bool {
-        let saved_from_device = Similarity::from_rotation(*run.splats_from_dataset());
+        let saved_from_device = run.saved_from_device();
         run.with_device(|engine, options| {
             snapshot::pack_if_due(&self.hub, state, engine, saved_from_device, options.antialiased)
         })
@@ -82,7 +81,7 @@ impl LiveRenderer {
     /// Updates the poses that the run has refined, so that photographs are shown at these.
     fn update_poses(&mut self, run: &mut Run) {
         self.poses_updated = (Instant::now(), run.step());
-        let turn = *run.splats_from_dataset();
+        let turn = run.saved_from_device();
         let Some(poses) = run.refined_poses() else { return };
         if let Some(photos) = &mut self.photos {
             photos.set_poses(&mut self.scene, &poses, &turn);
@@ -107,9 +106,11 @@ impl LiveRenderer {
     /// Publishes the scene of a run.
     fn publish_scene(&mut self, run: &mut Run) {
         let name = run.folder().file_name().map_or_else(String::new, |name| name.display().to_string());
+        let saved_from_device = run.saved_from_device();
         let (scene, photos) =
-            SceneDescription::from_dataset(name, Arc::clone(run.loader()), run.splats_from_dataset());
-        let options = run.with_device(|_, options| *options);
+            SceneDescription::from_dataset(name, Arc::clone(run.loader()), &saved_from_device);
+        let mut options = run.with_device(|_, options| *options);
+        options.near_plane *= saved_from_device.scale;
         // The number of splats is reported by events, and the SH degree grows during training.
         self.scene = SceneDescription {
             live: true,

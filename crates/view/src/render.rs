@@ -84,8 +84,8 @@ fn render_view(
 ) -> Result<Option<Arc<TargetImage>>, RenderError> {
     let mut options = look.options;
     options.sh_degree = view.sh_degree.map_or(options.sh_degree, |degree| degree.min(options.sh_degree));
-    options.near_plane =
-        view.near.filter(|near| near.is_finite() && *near > 0.0).unwrap_or(options.near_plane);
+    let near = view.near.filter(|near| near.is_finite() && *near > 0.0);
+    options.near_plane = near.map_or(options.near_plane, |near| near * look.device_from_saved.scale);
     if let Some(colour) = view.background.filter(|colour| colour.iter().all(|v| (0.0..=1.0).contains(v))) {
         (options.background, options.sky) = (colour, false);
     }
@@ -115,6 +115,10 @@ fn render_view(
     };
     let pose = look.device_from_saved.apply_to_pose(&pose);
     engine.render_into(&camera, &pose, &options, outputs, rendering)?;
+    let unit = look.device_from_saved.scale;
+    if unit != 1.0 {
+        rendering.depth.iter_mut().for_each(|depth| *depth = (f64::from(*depth) / unit) as f32);
+    }
     Ok(against)
 }
 

@@ -3,7 +3,7 @@
 use std::sync::Arc;
 
 use gausset_core::engine::RenderOptions;
-use gausset_core::se3::{self, Mat3, dot};
+use gausset_core::se3::{self, dot};
 use gausset_core::splats_transform::Similarity;
 use gausset_core::{Camera, Pose, Splats, TargetImage};
 use gausset_io::dataset::init::common_cube;
@@ -112,17 +112,16 @@ impl Photos {
         Arc::clone(&self.thumbs)
     }
 
-    /// Replaces the poses by others in the axes of the dataset, here and in the scene that belongs to these
+    /// Replaces the poses by others in the coordinates of the dataset, here and in the scene that belongs to these
     /// photographs.
     pub(crate) fn set_poses(
         &mut self,
         scene: &mut SceneDescription,
         poses: &[Pose],
-        splats_from_dataset: &Mat3,
+        splats_from_dataset: &Similarity,
     ) {
-        let turn = Similarity::from_rotation(*splats_from_dataset);
         for ((index, _, pose), camera) in self.views.iter_mut().zip(&mut scene.cameras) {
-            *pose = turn.apply_to_pose(&poses[*index]);
+            *pose = splats_from_dataset.apply_to_pose(&poses[*index]);
             camera.pose = pose_rows(pose);
         }
     }
@@ -139,9 +138,13 @@ impl Photos {
 }
 
 impl SceneDescription {
-    /// A scene with a dataset. `splats_from_dataset` maps its axes to those of the splats; `loader` reads its images.
+    /// A scene with a dataset. `splats_from_dataset` maps its coordinates to those of the splats; `loader` reads its images.
     #[must_use]
-    pub fn from_dataset(title: String, loader: Arc<Loader>, splats_from_dataset: &Mat3) -> (Self, Photos) {
+    pub fn from_dataset(
+        title: String,
+        loader: Arc<Loader>,
+        splats_from_dataset: &Similarity,
+    ) -> (Self, Photos) {
         let dataset = loader.dataset();
         let mut views: Vec<(usize, bool, NamedCamera)> = Vec::new();
         for (split, indices) in [(Split::Train, &dataset.split.train), (Split::Test, &dataset.split.test)] {
@@ -153,12 +156,12 @@ impl SceneDescription {
         let every = views.len().div_ceil(MAX_CAMERAS).max(1);
         let views: Vec<_> = views.into_iter().step_by(every).collect();
         let poses: Vec<Pose> = views.iter().map(|(.., named)| named.pose).collect();
-        let is_turned = *splats_from_dataset != se3::IDENTITY3;
+        let is_turned = splats_from_dataset.rotation != se3::IDENTITY3;
         let known_up = if is_turned { None } else { up::direction(gausset_train::Up::Auto, &poses) };
         let mut scene = Self { title, up: known_up.unwrap_or(up::SAVED_UP), photos: true, ..Self::default() };
         if !poses.is_empty() {
-            let cube = common_cube(&poses, dataset.scene_extent);
-            (scene.centre, scene.radius) = (cube.centre, dataset.scene_extent);
+            let radius = splats_from_dataset.scale * dataset.scene_extent;
+            (scene.centre, scene.radius) = (common_cube(&poses, radius).centre, radius);
         }
         let camera = |(index, held_out, named): &(usize, bool, NamedCamera)| {
             let name = dataset.images[*index].name.to_string();

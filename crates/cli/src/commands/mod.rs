@@ -63,7 +63,7 @@ pub(crate) enum Command {
     Convert(convert::ConvertArgs),
     /// Remove floaters from a finished run: splats in space known to be empty.
     Clean(clean::CleanArgs),
-    /// Estimate the cameras of photographs with COLMAP.
+    /// Estimate the cameras of photographs.
     Align(Box<photos::AlignArgs>),
     /// Align photographs or a video, train splats and evaluate them.
     Run(Box<photos::RunArgs>),

@@ -11,7 +11,7 @@ use gausset_train::{RunSummary, TrainOptions};
 use serde::Serialize;
 
 use super::overwrite;
-use super::pano::align::ToolArgs;
+use super::pano::align::{AlignerArgs, ToolArgs};
 use super::training::{RunOutputArgs, exit_status, training_status};
 use super::viewer::ViewerArgs;
 use crate::console::Console;
@@ -28,7 +28,8 @@ const ALIGN_HELP: &str = "\
 Examples:
   gausset align photos/ -o scene/
   gausset train scene/ --images photos/ -o run/
-Requires COLMAP: pip install pycolmap, or colmap 3.12 or later in PATH.";
+COLMAP is used if it is found (pip install pycolmap, or colmap 3.12 or later in PATH), else the
+built-in aligner.";
 
 const RUN_HELP: &str = "\
 Examples:
@@ -49,6 +50,8 @@ pub(crate) struct AlignArgs {
     output: PathBuf,
     #[command(flatten)]
     lens: PhotoArgs,
+    #[command(flatten)]
+    aligner: AlignerArgs,
     #[command(flatten)]
     tool: ToolArgs,
     /// Replace an existing model in DIR, also one of another program, and frames extracted with other options.
@@ -181,6 +184,8 @@ pub(crate) struct RunArgs {
     #[command(flatten)]
     lens: PhotoArgs,
     #[command(flatten)]
+    aligner: AlignerArgs,
+    #[command(flatten)]
     tool: ToolArgs,
     #[command(flatten)]
     options: OptionArgs<RunCommand>,
@@ -211,7 +216,7 @@ pub(crate) fn run_align(args: &AlignArgs, console: &Console) -> Result<Status, E
     let interrupt = Interrupt::watch();
     let options = PhotoOptions {
         lens: args.lens.options(),
-        tool: args.tool.options(),
+        tool: args.aligner.tool_options(&args.tool),
         overwrite: overwrite(args.force),
         ..PhotoOptions::new(&args.photos, &args.output)
     };
@@ -240,7 +245,7 @@ pub(crate) fn run(args: &RunArgs, console: &Console) -> Result<Status, EarlyExit
     let interrupt = Interrupt::watch();
     let options = PhotoOptions {
         lens: args.lens.options(),
-        tool: args.tool.options(),
+        tool: args.aligner.tool_options(&args.tool),
         overwrite: overwrite(args.force),
         ..PhotoOptions::new(&args.photos, &args.output)
     };

@@ -79,8 +79,21 @@ impl RecognisedFile {
 
     /// Recognises a folder of photographs or panoramas without cameras.
     fn recognise_images(folder: &Path) -> Option<Self> {
-        let PhotographList { names, left_out } = PhotographList::of_folder(folder, &[]).ok()?;
+        let PhotographList { names, heif, left_out } = PhotographList::of_folder(folder, &[]).ok()?;
         let left_out: String = left_out.iter().map(|line| format!("; {line}")).collect();
+        let commands = ["run", "align"].map(|name| format!("{} -o scene/", command(name, folder)));
+        let with_heif = match heif.len() as u64 {
+            0 => String::new(),
+            count => format!("; {}, converted by ffmpeg or libheif", counted(count, "HEIC photograph")),
+        };
+        let left_out = with_heif + &left_out;
+        if names.is_empty() && !heif.is_empty() {
+            return Some(Self::new(
+                "photographs",
+                format!("photographs without cameras{left_out}"),
+                &commands,
+            ));
+        }
         if names.is_empty() && !left_out.is_empty() {
             return Some(Self::new("photographs", format!("no photograph that can be read{left_out}"), &[]));
         }
@@ -102,9 +115,7 @@ impl RecognisedFile {
             return Some(Self::new("panoramas", what, &[pano]));
         }
         let what = format!("{}, {size}, without cameras{left_out}", counted(count, "photograph"));
-        let (run, align) =
-            (format!("gausset run {place} -o scene/"), format!("gausset align {place} -o scene/"));
-        Some(Self::new("photographs", what, &[run, align]))
+        Some(Self::new("photographs", what, &commands))
     }
 
     /// Recognises a file that is not a splat file.

@@ -46,7 +46,7 @@ pub(super) fn rows(facts: &SplatInfo, bytes: u64) -> Vec<(&'static str, String)>
         rows.push(("98 % within", box_of(&facts.middle)));
     }
     if facts.far > 0 {
-        let far = format_part(facts.far, facts.count);
+        let far = format_part(facts.far, facts.count.saturating_sub(facts.sky.unwrap_or(0)));
         rows.push(("far out", format!("{far} beyond {FAR} median distances from the centre")));
     }
     if facts.transparent > 0 {
@@ -74,7 +74,7 @@ fn count_of(facts: &SplatInfo) -> String {
     gausset_io::text::scene_and_sky(facts.count.saturating_sub(sky) as u64, sky as u64)
 }
 
-/// Formats a part of the splats: `4,000 splats (8.3 %)`.
+/// Formats a part of some splats: `4,000 splats (8.3 %)`.
 fn format_part(count: usize, all: usize) -> String {
     let share = match 100.0 * count as f64 / all.max(1) as f64 {
         few if few < 0.1 => "below 0.1 %".to_owned(),

@@ -3,6 +3,7 @@
 use std::collections::BTreeMap;
 use std::io;
 
+use gausset::convert::is_sky_dropped;
 use gausset_core::Splats;
 use gausset_io::splat::{self, FORMATS, Format, SaveOptions, SplatFile};
 use gausset_io::text;
@@ -28,15 +29,15 @@ const RENDER_BYTES_PER_SPLAT: u64 = 64 + 32;
 /// Statistics of the splats: a stable contract.
 #[derive(Debug, Serialize)]
 pub(super) struct SplatStatistics {
-    /// Opacity: 10th percentile, median, 90th percentile.
+    /// Opacity in the scene, without the sky: 10th percentile, median, 90th percentile.
     opacity: [f64; 3],
-    /// Longest standard deviation of a splat, scene units: the same percentiles.
+    /// Longest standard deviation of a splat of the scene, scene units: the same percentiles.
     size: [f64; 3],
-    /// Fraction of the splats that are farther than ten median distances from the median position.
+    /// Fraction of the scene splats that are farther than ten median distances from the median position.
     far_share: f64,
     /// Fraction of the splats with an opacity below 1/255.
     transparent_share: f64,
-    /// Size in bytes by output format: exact up to 32,768 splats, estimated for larger files.
+    /// Size in bytes by output format, as `convert` writes it by default: exact up to 32,768 splats, estimated for larger files.
     bytes: BTreeMap<&'static str, u64>,
     /// Whether the sizes are exact.
     bytes_are_exact: bool,
@@ -70,8 +71,8 @@ impl SplatStatistics {
             transparent_share: share(
                 opacities.iter().filter(|opacity| **opacity < TRANSPARENT_OPACITY).count(),
             ),
-            opacity: percentiles(opacities),
-            size: percentiles(splats.log_scales.iter().map(longest).collect()),
+            opacity: percentiles(opacities.into_iter().take(scene).collect()),
+            size: percentiles(splats.log_scales.iter().take(scene).map(longest).collect()),
             bytes: estimate_sizes(document),
             bytes_are_exact: count <= ENCODED_SPLATS,
             memory_bytes: count as u64 * (4 * (11 + splats.sh_stride()) as u64 + RENDER_BYTES_PER_SPLAT),
@@ -111,6 +112,21 @@ fn percentiles(mut values: Vec<f64>) -> [f64; 3] {
 /// The size in each output format: that of the file, or for a large file extrapolated from two samples of it, because a
 /// part of the size does not depend on the number of splats.
 fn estimate_sizes(document: &SplatFile) -> BTreeMap<&'static str, u64> {
+    let written = || FORMATS.iter().filter(|row| row.format.is_written());
+    let mut sizes = estimate_sizes_of(document, written().map(|row| (row.format, row.name)));
+    let without_sky = written().filter(|row| is_sky_dropped(row.format, document));
+    let without_sky: Vec<_> = without_sky.map(|row| (row.format, row.name)).collect();
+    if !without_sky.is_empty() {
+        let scene = document.with_splats(document.scene().into_owned(), 0);
+        sizes.extend(estimate_sizes_of(&scene, without_sky.into_iter()));
+    }
+    sizes
+}
+
+fn estimate_sizes_of(
+    document: &SplatFile,
+    formats: impl Iterator<Item = (Format, &'static str)>,
+) -> BTreeMap<&'static str, u64> {
     let all = document.splats.len();
     let size = |format: Format, part: &SplatFile| {
         let saved = splat::write(&mut io::sink(), part, format, &SaveOptions::default()).ok()?;
@@ -120,15 +136,14 @@ fn estimate_sizes(document: &SplatFile) -> BTreeMap<&'static str, u64> {
         [SAMPLE_PIECES / 2, SAMPLE_PIECES]
             .map(|pieces| document.with_splats(sample_splats(&document.splats, pieces), 0))
     });
-    let written = FORMATS.iter().filter(|row| row.format.is_written());
-    let sizes = written.filter_map(|row| {
+    let sizes = formats.filter_map(|(format, name)| {
         let Some([half, whole]) = &samples else {
-            return size(row.format, document).map(|bytes| (row.name, bytes as u64));
+            return size(format, document).map(|bytes| (name, bytes as u64));
         };
-        let (less, more) = (size(row.format, half)?, size(row.format, whole)?);
+        let (less, more) = (size(format, half)?, size(format, whole)?);
         let splats = whole.splats.len() as f64;
         let slope = (more - less) / (splats - half.splats.len() as f64);
-        Some((row.name, (more + slope * (all as f64 - splats)).round() as u64))
+        Some((name, (more + slope * (all as f64 - splats)).round() as u64))
     });
     sizes.collect()
 }
@@ -162,5 +177,24 @@ mod tests {
         assert!((spread.size[1] - 0.5).abs() < 0.02, "{spread:?}");
         assert!(spread.bytes["ply"] > 100 * 17 * 4 && spread.bytes["splat"] == 3200, "{spread:?}");
         assert!(SplatStatistics::from_document(&SplatFile::new(Splats::default())).is_none());
+    }
+
+    #[test]
+    fn the_sky_changes_no_number_of_the_scene() {
+        let splats = |sky: usize| {
+            let mut splats = Splats::zeros(0, 100 + sky);
+            splats.quats.fill([1.0, 0.0, 0.0, 0.0]);
+            for (k, (mean, scale)) in splats.means.iter_mut().zip(&mut splats.log_scales).enumerate() {
+                let (distance, size) = if k < 100 { (k as f32, -3.0) } else { (500.0, 4.0) };
+                (*mean, *scale) = ([distance, 0.0, 0.0], [size; 3]);
+            }
+            SplatFile { sky, ..SplatFile::new(splats) }
+        };
+        let of = |sky| SplatStatistics::from_document(&splats(sky)).unwrap();
+        let (without, with) = (of(0), of(80));
+        assert_eq!((with.size, with.opacity, with.far_share), (without.size, without.opacity, 0.0));
+        // As `convert` writes them.
+        assert_eq!((with.bytes["splat"], with.bytes["glb"]), (3200, without.bytes["glb"]));
+        assert!(with.bytes["ply"] > without.bytes["ply"]);
     }
 }

@@ -26,7 +26,17 @@ fn the_small_demo_trains_evaluates_and_can_be_looked_at_afterwards() {
         "ssim_colour_corrected",
     ];
     let mut expected = [
-        &["cpu_seconds", "kind", "left_out", "lpips", "seconds", "splats", "steps", "training_psnr"][..],
+        &[
+            "cpu_seconds",
+            "kind",
+            "left_out",
+            "lpips",
+            "seconds",
+            "splats",
+            "steps",
+            "training_haze",
+            "training_psnr",
+        ][..],
         &scores,
     ]
     .concat();

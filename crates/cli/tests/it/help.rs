@@ -48,7 +48,13 @@ fn a_bare_name_gives_help_on_stderr_and_exit_code_2() {
 
 #[test]
 fn the_version_is_that_of_the_package() {
-    assert_eq!(help_of(&["--version"]), format!("gausset {}\n", env!("CARGO_PKG_VERSION")));
+    let package = concat!("gausset ", env!("CARGO_PKG_VERSION"));
+    assert_eq!(help_of(&["-V"]), format!("{package}\n"));
+    // In a checkout, followed by the commit: ` (1a2b3c4d)`.
+    let version = help_of(&["--version"]);
+    let commit = version.strip_prefix(package).expect("the version of the package");
+    let digits = commit.strip_prefix(" (").and_then(|rest| rest.strip_suffix(")\n"));
+    assert!(commit == "\n" || digits.is_some_and(|digits| digits.len() == 8), "{version}");
 }
 
 #[test]

@@ -69,6 +69,10 @@ fn info_knows_what_the_program_makes_and_reads_and_the_command_for_it() {
     assert_eq!(info(&workshop, "my demo/run/splats.ply")["kind"], "splats");
     assert_eq!(info(&workshop, "my demo/data")["kind"], "dataset");
     assert_eq!(info(&workshop, "my demo/run")["kind"], "run");
+    let refused = workshop.run(&["train", "my demo/run", "-o", "again"]);
+    let expected = "my demo/run: is a run folder (expected a dataset); try: gausset train --resume '";
+    assert!(refused.code == 2 && refused.stderr.contains(expected), "{refused:?}");
+    assert!(refused.stderr.contains(", gausset view '"), "{refused:?}");
 }
 
 #[test]

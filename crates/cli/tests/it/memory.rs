@@ -135,7 +135,7 @@ fn whatever_comes_in_the_memory_limit_holds_or_the_run_is_refused() {
     let few = "--initial-splats 200 --max-splats 300";
     let small = &format!("{few} --max-resolution 64");
     let many = "--initial-splats 20000 --max-splats 20000";
-    let wide = &format!("{many} --initial-scale 300");
+    let wide = &format!("{many} --coarse-factor 1 --initial-scale 300");
     let rows = [
         ("masks of 17 megapixels", "masks", &**small, Finish),
         ("masks of 268 megapixels", "huge_masks", small, Refuse(".png (400x400 px) and its mask takes 768")),

@@ -79,7 +79,7 @@ fn a_near_plane_behind_everything_leaves_the_background() {
     }
     let refused = workshop.run(&["render", "run", "--near-plane", "0"]);
     assert!(
-        refused.code == 2 && refused.stderr.contains("expected 0.001 or more scene units"),
+        refused.code == 2 && refused.stderr.contains("expected 0.000001 or more scene units"),
         "{refused:?}"
     );
 }

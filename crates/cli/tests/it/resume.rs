@@ -94,6 +94,18 @@ fn calls(workshop: &TestFolder, of: &str) -> usize {
     text.lines().filter(|line| line.starts_with(of)).count()
 }
 
+/// The stages that `--json` reports on stderr. Their times are in order.
+fn stages(finished: &ProcessResult) -> Vec<String> {
+    let lines = finished.stderr.lines().filter_map(|line| serde_json::from_str(line).ok());
+    let events: Vec<serde_json::Value> = lines.collect();
+    let times: Vec<f64> = events.iter().map(|event| event["at_seconds"].as_f64().expect("a time")).collect();
+    assert!(times.is_sorted(), "{events:?}");
+    let is_end = |event: &serde_json::Value| event["event"] == "end";
+    assert!(events.iter().all(|event| event["seconds"].is_f64() == is_end(event)), "{events:?}");
+    let word = |event: &serde_json::Value, key: &str| event[key].as_str().unwrap_or_default().to_owned();
+    events.iter().map(|event| format!("{} {}", word(event, "event"), word(event, "stage"))).collect()
+}
+
 /// The lines of a result without times, and with a fixed name for the folder.
 fn without_times(finished: &ProcessResult, folder: &str) -> Vec<String> {
     let text = finished.stdout.replace(&format!("{folder}/"), "FOLDER/");
@@ -168,6 +180,8 @@ fn another_option_is_named_and_replaces_nothing_without_force() {
 
     let forced = succeed(&workshop, &["run", "photos", "-o", "out", "--steps", "30", "--force", "--json"]);
     assert_eq!(forced.json()["steps"], 30);
+    // The model exists: nothing is aligned.
+    assert_eq!(stages(&forced), ["begin images", "end images", "begin train", "end train"]);
     assert_eq!(calls(&workshop, "colmap"), asked, "the model is the same and is used again");
     succeed(&workshop, &["run", "photos", "-o", "out", "--steps", "30", "--sfm-seed", "3", "--force"]);
     assert!(calls(&workshop, "colmap") > asked, "another model was asked for");
@@ -178,7 +192,10 @@ fn another_option_is_named_and_replaces_nothing_without_force() {
 fn a_run_that_was_killed_in_its_evaluation_is_not_finished_and_completes_it() {
     let workshop = workshop();
     let same = ["run", "photos", "-o", "out", "--steps", "20", "--json"];
-    let whole = succeed(&workshop, &same).json();
+    let whole = succeed(&workshop, &same);
+    let begun = ["begin images", "end images", "begin align", "end align", "begin train", "end train"];
+    assert_eq!(stages(&whole), begun);
+    let whole = whole.json();
     std::fs::remove_file(workshop.path("out/run/eval/metrics.json")).expect("the report");
     std::fs::remove_file(workshop.path("out/run/eval/contact_sheet.png")).expect("the sheet");
     let log = String::from_utf8(workshop.read("out/run/metrics.jsonl")).expect("text");
@@ -334,4 +351,33 @@ fn a_folder_in_use_is_not_touched() {
     }
     child.kill().expect("kill");
     child.wait().expect("wait");
+}
+
+#[test]
+fn heic_photographs_are_aligned_as_copies_or_named_with_what_to_do() {
+    let workshop = workshop();
+    std::fs::create_dir(workshop.path("phone")).expect("a folder");
+    let photograph = gausset_testkit::testdata_dir().join("heif/portrait.heic");
+    for name in ["a.heic", "b.HEIC", "c.heic"] {
+        std::fs::copy(&photograph, workshop.path("phone").join(name)).expect("a copy");
+    }
+    // No program decodes them.
+    script(&workshop.path("bin/ffmpeg"), "exit 1");
+    let arguments = ["align", "phone", "-o", "out", "--colmap", "./colmap"];
+    let output = workshop.command(&arguments).env("PATH", workshop.path("bin")).output().expect("it starts");
+    let refused = ProcessResult::new(&arguments, output);
+    let line = "phone: photographs: none found (expected JPEG, PNG, TIFF or WebP files); 3 HEIC files left out: convert them";
+    assert!(refused.code == 2 && refused.stderr.contains(line), "{refused:?}");
+    assert!(!workshop.path("out").exists());
+    // ffmpeg decodes them. The stand-in of COLMAP gives a model of other photographs.
+    let image = format!("printf 'P6\\n128 96\\n255\\n'; head -c {} /dev/zero", 3 * 128 * 96);
+    script(&workshop.path("bin/ffmpeg"), &image);
+    let finished = run(&workshop, &["align", "phone", "-o", "out"]);
+    let line = "3 of 3 photographs are HEIC; aligned as upright JPEG copies";
+    assert!(finished.stderr.contains(line), "{finished:?}");
+    for name in ["a.heic.jpg", "b.HEIC.jpg", "c.heic.jpg"] {
+        let header = gausset_io::image::read_header(&workshop.path("out/images").join(name)).expect(name);
+        assert_eq!([header.width, header.height, u32::from(header.orientation)], [96, 128, 1]);
+    }
+    assert!(calls(&workshop, "colmap") > 0);
 }

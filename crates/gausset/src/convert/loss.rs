@@ -30,7 +30,7 @@ pub(super) struct LossMeter {
     pub(super) cameras: Vec<NamedCamera>,
     /// Source of the cameras.
     pub(super) source: &'static str,
-    /// Render options; the documents override SH degree and anti-aliasing.
+    /// Render options; the documents override SH degree, anti-aliasing and near plane.
     pub(super) how: RenderOptions,
     engines: [Box<dyn Engine>; 2],
 }
@@ -58,10 +58,11 @@ impl LossMeter {
         let [first, second] = &mut self.engines;
         first.load_splats(before.splats.clone(), Vec::new())?;
         second.load_splats(after.splats.clone(), Vec::new())?;
+        let near_plane = before.near_plane.unwrap_or(self.how.near_plane);
         let how = |document: &SplatFile, scale: f64| RenderOptions {
             sh_degree: document.splats.sh_degree,
             antialiased: document.antialiased,
-            near_plane: self.how.near_plane * scale,
+            near_plane: near_plane * scale,
             ..self.how
         };
         let back = moves.inverse();

@@ -10,8 +10,8 @@ use std::path::{Path, PathBuf};
 use std::sync::Arc;
 
 use gausset_core::Region;
+use gausset_core::constants::NEAR_PLANE;
 use gausset_core::engine::RenderOptions;
-use gausset_core::se3::{self, Mat3};
 use gausset_core::splats_transform::Similarity;
 use gausset_io::atomic::{Disk, Overwrite, WriteError, WriteOptions, check_free, write_atomic_with};
 use gausset_io::dataset::{self, Dataset, OpenOptions};
@@ -180,6 +180,11 @@ pub fn convert(options: &ConvertOptions, host: &mut Host<'_>) -> Result<Conversi
     }
     options.check_effects(format, document.format, run.is_some())?;
 
+    if let Some(run) = &run {
+        // Files of older runs do not contain it.
+        let near_plane = run.render_options().near_plane;
+        document.near_plane = (near_plane != NEAR_PLANE).then_some(near_plane);
+    }
     let read = SplatInfo::from_document(&document);
     let seen = options.training_cameras(run.as_ref(), &document, &input, host)?;
     let mut edits = options.edits.clone();
@@ -288,7 +293,7 @@ impl ConvertOptions {
         self.max_splats.is_some() || self.max_bytes.is_some()
     }
 
-    /// Whether the sky is left out.
+    /// Whether the sky is left out, which [`is_sky_dropped`] decides by default.
     fn drops_sky(&self, format: Format, document: &SplatFile, input: &Path, host: &mut Host<'_>) -> bool {
         let has_sky = document.sky > 0;
         if self.sky == SkyChoice::Drop && !has_sky {
@@ -299,8 +304,8 @@ impl ConvertOptions {
             );
             host.warn("the splats", line);
         }
-        let is_scene_format = matches!(format, Format::Gltf | Format::Splat) && document.scene_len() > 0;
-        has_sky && (self.sky == SkyChoice::Drop || self.sky == SkyChoice::Auto && is_scene_format)
+        self.sky == SkyChoice::Drop && has_sky
+            || self.sky == SkyChoice::Auto && is_sky_dropped(format, document)
     }
 
     /// Removes the least important splats until the number and the size of the file are within their limits. Returns the
@@ -388,7 +393,7 @@ impl ConvertOptions {
                 warn_about_dataset(&dataset, host);
                 Ok(Some(TrainingCameras {
                     dataset,
-                    splats_from_dataset: splats_from_dataset_of(file, input, host)?,
+                    splats_from_dataset: splats_from_dataset_of(file, input, host),
                     render_options: file_render_options(file),
                 }))
             }
@@ -408,7 +413,7 @@ impl ConvertOptions {
             return Err(Failure::usage(line));
         };
         let cameras = dataset.split.train.iter().map(|&index| dataset.images[index].pose.centre());
-        let centres: Vec<_> = cameras.map(|centre| se3::mul_vec(turn, centre)).collect();
+        let centres: Vec<_> = cameras.map(|centre| turn.apply(centre)).collect();
         Ok(Region::enclosing_ball(&centres, factor))
     }
 }
@@ -417,8 +422,14 @@ impl ConvertOptions {
 struct TrainingCameras {
     dataset: Arc<Dataset>,
     /// Rotation from dataset axes to splat axes.
-    splats_from_dataset: Mat3,
+    splats_from_dataset: Similarity,
     render_options: RenderOptions,
+}
+
+/// Whether a conversion to this format leaves out the sky by default: programs that read it expect a scene alone.
+#[must_use]
+pub fn is_sky_dropped(format: Format, document: &SplatFile) -> bool {
+    document.sky > 0 && document.scene_len() > 0 && matches!(format, Format::Gltf | Format::Splat)
 }
 
 impl TrainingCameras {

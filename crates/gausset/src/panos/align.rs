@@ -26,7 +26,7 @@ use super::alignment::{PanoAlignment, unregistered};
 use super::compare;
 use super::prior_knowledge::{self, PriorKnowledge};
 use super::track;
-use crate::aligner::{Aligner, AlignerOptions};
+use crate::aligner::AlignerOptions;
 use crate::frame_selection::with_advice;
 use crate::{Event, Failure, Host, Stage, georeference, records};
 
@@ -179,9 +179,7 @@ fn align_views(
         (None, None) => None,
     };
     let tool = options.find(choice.needs_colmap(), host)?;
-    if tool == AlignmentTool::BuiltIn && options.aligner == Aligner::Auto {
-        host.warn("colmap", "COLMAP: not found; the built-in aligner is used, as with ⟨aligner = own⟩ (for COLMAP: pip install pycolmap)");
-    }
+    options.warn_without_colmap(&tool, host);
     let _lock = FolderLock::acquire(folder).map_err(|e| Failure::new("in-use", e))?;
     let (model_folder, poses_file) = (records::model_folder(folder), poses_path(folder));
     records::check_model_folder(folder, overwrite)?;

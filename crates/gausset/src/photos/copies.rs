@@ -1,8 +1,8 @@
-//! Copies of photographs, where COLMAP cannot use the originals: WebP, which its packages do not read, and pictures that
-//! are stored mirrored (EXIF orientations 2, 4, 5, 7), whose matches with the others would fit no pose.
+//! Copies of photographs, where COLMAP cannot use the originals: HEIC and WebP, which its packages do not read, and
+//! pictures that are stored mirrored (EXIF orientations 2, 4, 5, 7), whose matches with the others would fit no pose.
 //!
-//! COLMAP reads one folder, so that all photographs are copied as soon as one needs it: these as upright PNG files
-//! `NAME.png`, the others byte by byte.
+//! COLMAP reads one folder, so that all photographs are copied as soon as one needs it: HEIC as upright JPEG files
+//! `NAME.jpg`, WebP and mirrored ones as upright PNG files `NAME.png`, the others byte by byte.
 
 use std::io::Write;
 use std::path::{Path, PathBuf};
@@ -10,14 +10,18 @@ use std::path::{Path, PathBuf};
 use gausset_core::RgbImage8;
 use gausset_io::atomic::{Disk, FileSystem, Overwrite, WriteError, write_atomic};
 use gausset_io::image::encode::{PngPixels, png, png_rgb8};
-use gausset_io::image::{DecodedImage, ImageFormat, ImageHeader, MAX_FILE_BYTES, decode_file, upright};
+use gausset_io::image::{
+    DecodedImage, HeifHeader, ImageFormat, ImageHeader, MAX_FILE_BYTES, decode_file, upright,
+};
 use gausset_io::input;
 use gausset_io::ownership;
 use gausset_io::unfinished_folder::UnfinishedFolder;
 use gausset_pano::frames::source_frame_from_files;
 use serde_json::{Value, json};
 
-use super::PhotoOptions;
+use super::heif::HeifPhotographs;
+use super::list::unreadable_line;
+use super::{PhotoOptions, PhotographList};
 use crate::{CountedItem, Event, Failure, Host, records};
 
 /// Name of the folder in the output folder, and the purpose in its ownership marker.
@@ -25,34 +29,83 @@ const COPIES: &str = "images";
 /// File name of the record in it.
 const COPIES_RECORD: &str = "images.json";
 
-/// Whether COLMAP needs a copy of a photograph.
-fn needs_copy(header: &ImageHeader) -> bool {
-    header.format == ImageFormat::WebP || matches!(header.orientation, 2 | 4 | 5 | 7)
+/// Name of the folder for files of other programs in it.
+const WORK: &str = "decoding";
+
+/// The photographs of a folder.
+pub(super) struct Photographs {
+    pub(super) list: PhotographList,
+    /// In the order of [`PhotographList::names`].
+    pub(super) headers: Vec<ImageHeader>,
+    pub(super) heif: HeifPhotographs,
+}
+
+/// How a photograph is copied.
+#[derive(Clone, Copy)]
+enum CopyKind<'a> {
+    AsIs,
+    UprightPng(&'a ImageHeader),
+    Jpeg(&'a HeifHeader),
+}
+
+impl Photographs {
+    /// Names and sizes.
+    pub(super) fn sizes(&self) -> impl Iterator<Item = (&str, [u32; 2])> {
+        let plain = self.headers.iter().map(|header| [header.width, header.height]);
+        let heif = self.heif.headers.iter().map(HeifHeader::upright_size);
+        self.list.names.iter().chain(&self.list.heif).map(String::as_str).zip(plain.chain(heif))
+    }
+
+    /// Names in byte order.
+    fn copies(&self) -> Vec<(&str, CopyKind<'_>)> {
+        let plain = self.list.names.iter().zip(&self.headers).map(|(name, header)| {
+            let is_mirrored = matches!(header.orientation, 2 | 4 | 5 | 7);
+            let needs_copy = header.format == ImageFormat::WebP || is_mirrored;
+            (name.as_str(), if needs_copy { CopyKind::UprightPng(header) } else { CopyKind::AsIs })
+        });
+        let heif = self.list.heif.iter().zip(&self.heif.headers);
+        let heif = heif.map(|(name, header)| (name.as_str(), CopyKind::Jpeg(header)));
+        let mut all: Vec<_> = plain.chain(heif).collect();
+        all.sort_by_key(|(name, _)| *name);
+        all
+    }
+}
+
+/// Name of the copy of a photograph.
+fn copy_name((name, copy): &(&str, CopyKind<'_>)) -> String {
+    match copy {
+        CopyKind::AsIs => (*name).to_owned(),
+        CopyKind::UprightPng(_) => format!("{name}.png"),
+        CopyKind::Jpeg(_) => format!("{name}.jpg"),
+    }
 }
 
 /// Folder and names of the images to align: `output/images`, if a photograph needs a copy, else the photographs.
 pub(super) fn usable_images(
     options: &PhotoOptions,
-    names: &[String],
-    headers: &[ImageHeader],
+    photographs: &Photographs,
     host: &mut Host<'_>,
 ) -> Result<(PathBuf, Vec<String>), Failure> {
-    let count = headers.iter().filter(|header| needs_copy(header)).count();
-    if count == 0 {
-        return Ok((options.photos.clone(), names.to_vec()));
+    let copies = photographs.copies();
+    let count =
+        |is_counted: fn(&CopyKind<'_>) -> bool| copies.iter().filter(|(_, copy)| is_counted(copy)).count();
+    let jpegs = count(|copy| matches!(copy, CopyKind::Jpeg(_)));
+    let pngs = count(|copy| matches!(copy, CopyKind::UprightPng(_)));
+    if jpegs + pngs == 0 {
+        return Ok((options.photos.clone(), photographs.list.names.clone()));
     }
-    let copied = names.iter().zip(headers).map(|(name, header)| match needs_copy(header) {
-        true => format!("{name}.png"),
-        false => name.clone(),
-    });
-    let copied: Vec<String> = copied.collect();
+    let names: Vec<String> = copies.iter().map(copy_name).collect();
     let folder = options.output.join(COPIES);
-    let record = record(options, names);
+    let record = record(options, &copies);
     if ownership::is_gausset_owned(&folder, COPIES) {
         let known = records::read_record(&folder.join(COPIES_RECORD)).unwrap_or_default();
         let differences = records::differences(&known, &record);
         if differences.is_empty() {
-            return Ok((folder, copied));
+            // Those that could not be decoded have no copy.
+            return Ok((
+                folder.clone(),
+                names.into_iter().filter(|name| folder.join(name).is_file()).collect(),
+            ));
         }
         if options.overwrite == Overwrite::Refuse {
             return Err(records::other_options(&folder, &differences));
@@ -60,52 +113,73 @@ pub(super) fn usable_images(
     } else {
         super::images::refuse_unowned(&folder)?;
     }
-    host.warn(
-        "photographs",
-        format!(
-            "{}: {count} of {} photographs are WebP or stored mirrored; aligned as upright PNG copies",
-            folder.display(),
-            names.len()
-        ),
-    );
+    let kinds = [
+        (jpegs, "HEIC; aligned as upright JPEG copies"),
+        (pngs, "WebP or stored mirrored; aligned as upright PNG copies"),
+    ];
+    for (count, kind) in kinds.into_iter().filter(|(count, _)| *count > 0) {
+        let (folder, all) = (folder.display(), copies.len());
+        host.warn("photographs", format!("{folder}: {count} of {all} photographs are {kind}"));
+    }
     let draft = UnfinishedFolder::new(&Disk, &options.output, COPIES)?;
+    // Not in the folder of the copies, in which others look for images.
+    let work = UnfinishedFolder::new(&Disk, &options.output, WORK)?;
     host.report(Event::Begun { item: CountedItem::Frames, done: 0, total: names.len() as u64 });
-    for (at, ((name, header), copy)) in names.iter().zip(headers).zip(&copied).enumerate() {
-        write_copy(&options.photos.join(name), header, &draft.path().join(copy))?;
+    let (mut usable, mut failed) = (Vec::new(), Vec::new());
+    for (at, ((name, copy), copied)) in copies.iter().zip(names).enumerate() {
+        let original = options.photos.join(name);
+        let decode = |header| photographs.heif.decoder.to_jpeg(&original, header, work.path(), host.stop());
+        let bytes = match copy {
+            CopyKind::AsIs => input::read(&original, MAX_FILE_BYTES).map_err(|e| unusable(&original, &e))?,
+            CopyKind::UprightPng(header) => upright_png(&original, header)?,
+            CopyKind::Jpeg(header) => decode(header).unwrap_or_else(|reason| {
+                failed.push(format!("{name}: {reason}"));
+                Vec::new()
+            }),
+        };
         host.report(Event::Done { done: at as u64 + 1, views_per_s: None });
         if host.is_stopping() {
             return Err(Failure::stopped());
         }
+        if !bytes.is_empty() {
+            write_copy(&bytes, &draft.path().join(&copied))?;
+            usable.push(copied);
+        }
     }
     host.report(Event::Ended);
+    if let Some(first) = failed.first() {
+        let line = unreadable_line(failed.len(), first);
+        host.warn("photographs", format!("{}: {line}", options.photos.display()));
+    }
     records::write_record(&draft.path().join(COPIES_RECORD), &record)?;
     draft.publish(&Disk, &folder)?;
-    Ok((folder, copied))
+    Ok((folder, usable))
 }
 
 /// Record of everything that the copies depend on.
-fn record(options: &PhotoOptions, names: &[String]) -> Value {
-    let files = names.iter().map(|name| {
+fn record(options: &PhotoOptions, copies: &[(&str, CopyKind<'_>)]) -> Value {
+    let files = copies.iter().map(|(name, _)| {
         let file = source_frame_from_files(name, vec![options.photos.join(name)]);
         json!([name, file.bytes, file.modified])
     });
     json!({ "photographs": files.collect::<Vec<_>>() })
 }
 
-/// Writes an upright PNG, or the bytes of the original.
-fn write_copy(original: &Path, header: &ImageHeader, copy: &Path) -> Result<(), Failure> {
-    let failed = |reason: String| Failure::new("frames", format!("{}: {reason}", original.display()));
-    let bytes = if needs_copy(header) {
-        let picture = decode_file(original).map_err(|e| Failure::new("frames", e))?;
-        encoded(upright(picture, header.orientation)).map_err(|e| failed(e.to_string()))?
-    } else {
-        input::read(original, MAX_FILE_BYTES).map_err(|e| failed(e.to_string()))?
-    };
+fn unusable(original: &Path, reason: &dyn std::fmt::Display) -> Failure {
+    Failure::new("frames", format!("{}: {reason}", original.display()))
+}
+
+fn upright_png(original: &Path, header: &ImageHeader) -> Result<Vec<u8>, Failure> {
+    let picture = decode_file(original).map_err(|e| Failure::new("frames", e))?;
+    encoded(upright(picture, header.orientation)).map_err(|e| unusable(original, &e))
+}
+
+fn write_copy(bytes: &[u8], copy: &Path) -> Result<(), Failure> {
     if let Some(folder) = copy.parent() {
         let failed = |source| WriteError::Io { path: folder.to_owned(), action: "folder", source };
         Disk.create_folder(folder).map_err(failed)?;
     }
-    write_atomic(&Disk, copy, |file| file.write_all(&bytes))?;
+    write_atomic(&Disk, copy, |file| file.write_all(bytes))?;
     Ok(())
 }
 

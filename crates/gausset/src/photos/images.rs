@@ -4,7 +4,6 @@ use std::path::{Path, PathBuf};
 
 use gausset_compute::{SimdLevel, dispatch_level};
 use gausset_io::atomic::{Disk, FileSystem, Overwrite};
-use gausset_io::image::ImageHeader;
 use gausset_io::ownership;
 use gausset_io::unfinished_folder::UnfinishedFolder;
 use gausset_pano::frames::video_frames;
@@ -14,7 +13,9 @@ use gausset_sfm::align::check_frame_count;
 use gausset_sfm::model::FrameImages;
 use serde_json::{Value, json};
 
-use super::copies::usable_images;
+use super::copies::{Photographs, usable_images};
+use super::heif::HeifPhotographs;
+use super::list::has_one_size_per_folder;
 use super::{PhotoOptions, PhotographList};
 use crate::frame_selection::{select, warn_of_colours};
 use crate::{CountedItem, Event, Failure, Host, Stage, records};
@@ -28,7 +29,7 @@ const LARGEST_FRAME: [u32; 2] = [16_384, 16_384];
 
 /// Source of the images.
 pub(super) enum ImageSource {
-    Photographs(PhotographList, Vec<ImageHeader>),
+    Photographs(Photographs),
     Video(Box<Video>),
 }
 
@@ -66,10 +67,11 @@ pub(super) fn source(options: &PhotoOptions, host: &Host<'_>) -> Result<ImageSou
             .map(PathBuf::as_path)
             .collect();
         let mut list = PhotographList::of_folder(photos, &excluded)?;
+        let heif = HeifPhotographs::check(&mut list, photos, tool.tool_timeout(), host.stop());
         let headers = list.check(photos)?;
-        check_frame_count(photos, headers.len(), false)?;
+        check_frame_count(photos, headers.len() + heif.headers.len(), false)?;
         lens.refuse_video_options()?;
-        return Ok(ImageSource::Photographs(list, headers));
+        return Ok(ImageSource::Photographs(Photographs { list, headers, heif }));
     }
     lens.selection()?;
     let choice = FrameSelection { start: lens.start(), end: lens.end, ..FrameSelection::default() };
@@ -84,12 +86,13 @@ pub(super) fn prepare_images(
     host: &mut Host<'_>,
 ) -> Result<ImageSet, Failure> {
     let video = match source {
-        ImageSource::Photographs(list, headers) => {
-            for line in &list.left_out {
+        ImageSource::Photographs(photographs) => {
+            for line in &photographs.list.left_out {
                 host.warn("photographs", format!("{}: {line}", options.photos.display()));
             }
-            let has_camera_per_folder = list.has_one_size_per_folder(&headers);
-            let (folder, names) = usable_images(options, &list.names, &headers, host)?;
+            let has_camera_per_folder = has_one_size_per_folder(photographs.sizes());
+            let (folder, names) = usable_images(options, &photographs, host)?;
+            check_frame_count(&options.photos, names.len(), false)?;
             return Ok(ImageSet { folder, is_video: false, frames: frames_of(names), has_camera_per_folder });
         }
         ImageSource::Video(video) => video,
@@ -109,7 +112,7 @@ pub(super) fn prepare_images(
         }
     }
     // Report a missing COLMAP before the work begins.
-    options.tool.find_colmap(host)?;
+    options.find_aligner(host)?;
     warn_of_colours(&video, host);
     let selection = match options.lens.selection()? {
         Some(wanted) => {

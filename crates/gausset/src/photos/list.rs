@@ -8,7 +8,7 @@ use std::path::{Path, PathBuf};
 
 use gausset_io::atomic::plain_reason;
 use gausset_io::image::formats::{NamedFormat, left_out_line, named_format};
-use gausset_io::image::{ImageHeader, check_file, read_header};
+use gausset_io::image::{ImageHeader, check_file, read_header, read_heif_header};
 use gausset_io::input;
 use gausset_io::ownership::MARKER;
 use gausset_io::text::shell_quote;
@@ -40,6 +40,8 @@ const MAX_ENTRIES: usize = 200_000;
 pub struct PhotographList {
     /// Paths relative to the folder, with `/` as separator, in byte order.
     pub names: Vec<String>,
+    /// Paths of HEIC, HEIF and AVIF files, which only other programs decode.
+    pub heif: Vec<String>,
     /// What was left out, one line each: `40 HEIC files left out: convert them …`.
     pub left_out: Vec<String>,
 }
@@ -55,13 +57,23 @@ impl PhotographList {
         walk.visited.extend(folder.canonicalize().ok());
         walk.folder("", 0)?;
         walk.names.sort_unstable();
-        Ok(Self { left_out: walk.lines(), names: walk.names })
+        walk.heif.sort_unstable();
+        Ok(Self { left_out: walk.lines(), names: walk.names, heif: walk.heif })
+    }
+
+    /// Leaves out the HEIF files.
+    pub fn leave_out_heif(&mut self) {
+        let counts = count_left_out(self.heif.iter().map(Path::new));
+        let lines =
+            counts.into_iter().filter_map(|(format, ending, count)| left_out_line(format, &ending, count));
+        self.left_out.splice(..0, lines);
+        self.heif.clear();
     }
 
     /// Leaves out pictures that training could not read, and returns the headers of the others.
     ///
     /// # Errors
-    /// None can be read.
+    /// None can be read, and there is no HEIF file.
     pub fn check(&mut self, folder: &Path) -> Result<Vec<ImageHeader>, Failure> {
         let (mut headers, mut first, mut count) = (Vec::new(), None, 0);
         self.names.retain(|name| match check_file(&folder.join(name)) {
@@ -75,15 +87,8 @@ impl PhotographList {
                 false
             }
         });
-        if let Some(first) = first {
-            let them = if count == 1 {
-                "1 file that cannot be read".to_owned()
-            } else {
-                format!("{count} files that cannot be read")
-            };
-            self.left_out.push(format!("{them} left out (the first: {first})"));
-        }
-        if self.names.is_empty() {
+        self.left_out.extend(first.map(|first| unreadable_line(count, &first)));
+        if self.names.is_empty() && self.heif.is_empty() {
             return Err(self.none(folder));
         }
         Ok(headers)
@@ -98,25 +103,35 @@ impl PhotographList {
         );
         Failure::new("frames", line)
     }
+}
 
-    /// Whether there are several folders, and the pictures of each have one size.
-    pub(super) fn has_one_size_per_folder(&self, headers: &[ImageHeader]) -> bool {
-        let mut sizes: BTreeMap<&str, [u32; 2]> = BTreeMap::new();
-        let is_same = self.names.iter().zip(headers).all(|(name, header)| {
-            let folder = name.rsplit_once('/').map_or("", |(folder, _)| folder);
-            let size = [header.width, header.height];
-            *sizes.entry(folder).or_insert(size) == size
-        });
-        is_same && sizes.len() > 1
+/// `2 files that cannot be read left out (the first: …)`
+pub(super) fn unreadable_line(count: usize, first: &str) -> String {
+    let files = if count == 1 { "1 file".to_owned() } else { format!("{count} files") };
+    format!("{files} that cannot be read left out (the first: {first})")
+}
+
+/// Whether there are several folders, and the pictures of each have one size.
+pub(super) fn has_one_size_per_folder<'a>(pictures: impl Iterator<Item = (&'a str, [u32; 2])>) -> bool {
+    let mut sizes: BTreeMap<&str, [u32; 2]> = BTreeMap::new();
+    let mut is_same = true;
+    for (name, size) in pictures {
+        let folder = name.rsplit_once('/').map_or("", |(folder, _)| folder);
+        is_same &= *sizes.entry(folder).or_insert(size) == size;
     }
+    is_same && sizes.len() > 1
 }
 
 /// The commands for a folder of photographs without cameras, as one phrase; `None` if it holds none that can be read.
 #[must_use]
 pub fn advice_for_photographs(folder: &Path) -> Option<String> {
     let list = PhotographList::of_folder(folder, &[]).ok()?;
-    list.names.iter().find(|name| read_header(&folder.join(name)).is_ok())?;
-    let count = list.names.len();
+    let is_readable = |name: &String| read_header(&folder.join(name)).is_ok();
+    let is_heif = |name: &String| read_heif_header(&folder.join(name)).is_ok();
+    if !list.names.iter().any(is_readable) && !list.heif.iter().any(is_heif) {
+        return None;
+    }
+    let count = list.names.len() + list.heif.len();
     let these =
         if count == 1 { "this is 1 photograph".to_owned() } else { format!("these are {count} photographs") };
     Some(format!("{these} without cameras: gausset run {} -o scene/", shell_quote(folder)))
@@ -131,6 +146,7 @@ struct Walk {
     visited: BTreeSet<PathBuf>,
     entries: usize,
     names: Vec<String>,
+    heif: Vec<String>,
     hidden: usize,
     masks: usize,
     other: Vec<PathBuf>,
@@ -196,10 +212,12 @@ impl Walk {
         let stem = path.file_stem().and_then(|stem| stem.to_str()).unwrap_or_default();
         if name.starts_with('.') {
             self.hidden += 1;
-        } else if format != NamedFormat::Readable {
+        } else if matches!(format, NamedFormat::Raw | NamedFormat::Other) {
             self.other.push(PathBuf::from(below));
         } else if is_mask_stem(stem) {
             self.masks += 1;
+        } else if format == NamedFormat::Heif {
+            self.heif.push(below);
         } else {
             self.names.push(below);
         }
@@ -302,7 +320,9 @@ mod tests {
             "made/.gausset",
         ]);
         let out = folder.path().join("out");
-        let list = PhotographList::of_folder(folder.path(), &[&out]).unwrap();
+        let mut list = PhotographList::of_folder(folder.path(), &[&out]).unwrap();
+        assert_eq!(list.heif, ["p.HEIC"]);
+        list.leave_out_heif();
         assert_eq!(list.names, ["100MEDIA/DJI_0001.JPG", "a.tif", "cam0/x.png", "cam1/x.png", "top.webp"]);
         let starts = [
             "1 HEIC file left out: convert it",
@@ -342,6 +362,7 @@ mod tests {
                 .unwrap();
         }
         let mut list = PhotographList::of_folder(folder.path(), &[]).unwrap();
+        list.leave_out_heif();
         let line = list.check(folder.path()).unwrap_err().to_string();
         assert!(
             line.contains("none found (expected JPEG, PNG, TIFF or WebP files); 3 HEIC files left out"),
@@ -353,11 +374,14 @@ mod tests {
     fn folders_share_a_camera_where_their_pictures_share_a_size() {
         let folder = folder(&["cam0/a.png", "cam0/b.png", "cam1/a.png"]);
         let mut list = PhotographList::of_folder(folder.path(), &[]).unwrap();
-        let headers = list.check(folder.path()).unwrap();
-        assert!(list.has_one_size_per_folder(&headers));
+        let mut is_shared = || {
+            let headers = list.check(folder.path()).unwrap();
+            let sizes = headers.iter().map(|header| [header.width, header.height]);
+            has_one_size_per_folder(list.names.iter().map(String::as_str).zip(sizes))
+        };
+        assert!(is_shared());
         std::fs::write(folder.path().join("cam0/b.png"), png_rgb8(&RgbImage8::new(5, 3)).unwrap()).unwrap();
-        let headers = list.check(folder.path()).unwrap();
-        assert!(!list.has_one_size_per_folder(&headers));
+        assert!(!is_shared());
     }
 
     #[cfg(unix)]

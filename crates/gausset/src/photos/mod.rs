@@ -9,6 +9,7 @@
 
 pub(crate) mod alignment;
 mod copies;
+mod heif;
 mod images;
 mod list;
 mod model;
@@ -20,10 +21,11 @@ use gausset_io::atomic::Overwrite;
 use gausset_io::dataset::CameraModel;
 use gausset_io::input_files::InputFiles;
 use gausset_pano::selection::SelectionCriteria;
+use gausset_sfm::AlignmentTool;
 use gausset_train::{Quality, TrainConfig, TrainOptions};
 pub use list::{PhotographList, advice_for_photographs};
 
-use crate::aligner::AlignerOptions;
+use crate::aligner::{Aligner, AlignerOptions};
 use crate::footage_options::SelectionOptions;
 use crate::frame_selection::Rates;
 use crate::records::OutputFolder;
@@ -120,7 +122,7 @@ pub struct PhotoOptions {
     pub lens: CaptureOptions,
     /// Aligner and its options.
     pub tool: AlignerOptions,
-    /// COLMAP extracts features from photographs whose longest side is reduced to this, px.
+    /// Features are extracted from photographs whose longest side is reduced to this, px.
     pub max_image_size: u32,
     /// Whether to replace models that Gausset did not create, and frames and runs with other options.
     pub overwrite: Overwrite,
@@ -139,12 +141,29 @@ impl PhotoOptions {
             overwrite: Overwrite::Refuse,
         }
     }
+
+    /// Finds the aligner.
+    ///
+    /// # Errors
+    /// As [`AlignerOptions::find`]; a camera model that needs COLMAP with the built-in aligner.
+    fn find_aligner(&self, host: &Host<'_>) -> Result<AlignmentTool, Failure> {
+        let model = self.lens.camera_model;
+        let needs_colmap = !AlignmentTool::BUILT_IN_CAMERAS.contains(&model);
+        if needs_colmap && self.tool.aligner == Aligner::Own {
+            let known = AlignmentTool::BUILT_IN_CAMERAS.map(CameraModel::name).join(", ");
+            return Err(Failure::usage(format!(
+                "⟨camera-model⟩: {} needs COLMAP (expected {known} with ⟨aligner = own⟩)",
+                model.name()
+            )));
+        }
+        self.tool.find(needs_colmap, host)
+    }
 }
 
 /// Aligns photographs or video frames and writes `OUTPUT/sparse/0`.
 ///
 /// # Errors
-/// Unusable images or video, no COLMAP, no matching pair of images, a folder that Gausset did not create, or the job
+/// Unusable images or video, no COLMAP where it is asked for, no matching pair of images, a folder that Gausset did not create, or the job
 /// was asked to stop.
 pub fn align(options: &PhotoOptions, host: &mut Host<'_>) -> Result<PhotoAlignment, Failure> {
     let _reading =
@@ -182,6 +201,7 @@ pub fn run(
         InputFiles::new([Some(&options.photos), options.lens.masks.as_ref()].into_iter().flatten());
     // Report a mistake in the options before any work begins.
     TrainConfig::resolve(&training, None)?;
+    let begun = conditions.started;
     let is_fast = training.quality == Some(Quality::Fast);
     let max_image_size = if is_fast { FAST_IMAGE_SIZE } else { options.max_image_size };
     let options = &PhotoOptions { max_image_size, ..options.clone() };
@@ -189,12 +209,12 @@ pub fn run(
     let aligned = images::source(options, host).and_then(|source| {
         let lock = records::lock(&options.output)?;
         records::refuse_links_out(&options.output, &["run"])?;
-        let pictures = images::prepare_images(options, source, host)?;
+        let pictures = host.part("images", begun, |host| images::prepare_images(options, source, host))?;
         let frames = &pictures.frames;
         // An existing model of the same photographs is used again.
         let alignment = match model::existing_model(options, &pictures, frames)? {
             Some(known) => model::summarise(options, &known, frames),
-            None => model::align(options, &pictures, frames, host)?,
+            None => host.part("align", begun, |host| model::align(options, &pictures, frames, host))?,
         };
         Ok((alignment, lock, pictures.folder))
     });
@@ -202,6 +222,8 @@ pub fn run(
     let training = TrainOptions { images: Some(folder), ..training };
     host.report(Event::PhotosAligned(alignment.clone()));
     let folder = options.output.join("run");
-    let trained = training::start_or_resume(folder, &training, options.overwrite, conditions, host)?;
+    let trained = host.part("train", begun, |host| {
+        training::start_or_resume(folder, &training, options.overwrite, conditions, host)
+    })?;
     Ok((alignment, trained))
 }

@@ -1,4 +1,4 @@
-//! The model of photographs: an existing one, or a new one by COLMAP.
+//! The model of photographs: an existing one, or a new one by the aligner.
 
 use gausset_io::atomic::{Disk, FileSystem, Overwrite, WriteError};
 use gausset_io::dataset::Georeference;
@@ -39,6 +39,7 @@ fn record(options: &PhotoOptions, pictures: &ImageSet, frames: &[FrameImages]) -
         "masks": options.lens.masks.as_deref().map(records::canonical_path),
         "sfm-seed": options.tool.seed,
         "mapper": options.tool.non_default_mapper(),
+        "aligner": options.tool.non_default_aligner(),
     })
 }
 
@@ -73,7 +74,8 @@ pub(super) fn align(
 ) -> Result<PhotoAlignment, Failure> {
     let PhotoOptions { output, lens, tool, overwrite, .. } = options;
     records::check_model_folder(output, *overwrite)?;
-    let program = tool.find_colmap(host)?;
+    let program = options.find_aligner(host)?;
+    tool.warn_without_colmap(&program, host);
     host.stage(Stage::Align { count: frames.len(), what: "photograph", tool: program.describe() });
     let job = AlignJob {
         image_folder: absolute(&pictures.folder),

@@ -8,7 +8,7 @@ use std::sync::Arc;
 use gausset_core::Camera;
 use gausset_core::camera::CameraError;
 use gausset_core::engine::{Engine, Outputs, RenderOptions, Rendering};
-use gausset_core::se3::Mat3;
+use gausset_core::splats_transform::Similarity;
 use gausset_io::atomic::Overwrite;
 use gausset_io::dataset::{self, Dataset};
 use gausset_io::input_files::InputFiles;
@@ -225,14 +225,14 @@ fn from_file(
     let cameras = match (&options.cameras, &options.data) {
         (CameraChoice::Path(path, size), _) => {
             let moved = file.saved_from_dataset.unwrap_or_default();
-            cameras::read_path(path, *size, &moved.rotation, file.offset)?
+            cameras::read_path(path, *size, &moved, file.offset)?
         }
         (choice, Some(data)) => {
             let open = open_beside(&file, options.allow_outside);
             let dataset = dataset::open(data, &open)?;
             warn_about_dataset(&dataset, host);
             reading = Arc::clone(&dataset.reading);
-            dataset_cameras(choice, &dataset, &splats_from_dataset_of(&file, &options.input, host)?)?
+            dataset_cameras(choice, &dataset, &splats_from_dataset_of(&file, &options.input, host))?
         }
         (CameraChoice::Orbit(frames, shape), None) => {
             orbit::orbit_splats(&file.scene(), *frames, file.vertical_axis, shape).map_err(shape_failure)?
@@ -256,7 +256,7 @@ fn shape_failure(error: CameraError) -> Failure {
 fn dataset_cameras(
     choice: &CameraChoice,
     dataset: &Dataset,
-    turn: &Mat3,
+    turn: &Similarity,
 ) -> Result<Vec<NamedCamera>, Failure> {
     let split = |split| cameras::dataset_cameras(dataset, split, turn);
     Ok(match choice {

@@ -185,6 +185,9 @@ fn summary(run: &SavedRun, record: &RunLog, to: &SecondsTo) -> Vec<(&'static str
     if let Some(psnr) = done.and_then(|summary| summary.trust.training_psnr) {
         facts.push(("PSNR of training views", format!("{psnr:.2} dB")));
     }
+    if let Some(haze) = done.and_then(|summary| summary.trust.training_haze) {
+        facts.push(("haze of training views", format!("{haze:.3}")));
+    }
     facts.push(("images", format!("{} for training, {} held out", about.train_images, about.test_images)));
     facts.push(("start", about.start.clone()));
     facts.push(("seed", run.recorded.config.recipe.seed.to_string()));

@@ -1,8 +1,9 @@
 //! Features that `wgpu` offers only through unsafe functions: the size of device-local memory, queried from its
-//! backends, and compiled kernels of an earlier run. The only unsafe code of this crate.
+//! backends, compiled kernels of an earlier run, and kernels without guards against endless loops. The only unsafe code
+//! of this crate.
 #![allow(
     unsafe_code,
-    reason = "handles of a backend are only asked; compiled kernels come from files that are checked"
+    reason = "handles of a backend are only asked; compiled kernels come from files that are checked; loops count"
 )]
 
 /// Creates a cache of compiled kernels from `data` that a driver returned earlier, if any; a device error if the driver
@@ -12,6 +13,19 @@ pub(super) fn pipeline_cache(device: &wgpu::Device, data: Option<&[u8]>) -> wgpu
     // SAFETY: data has to come from `PipelineCache::get_data`. It does: `kernel_cache` passes only data with the
     // checksum that was written with it, for this program and this driver, and wgpu checks its own header in addition.
     unsafe { device.create_pipeline_cache(&descriptor) }
+}
+
+/// Creates a shader module. Accesses are checked as usual, but loops are not counted: the counter that `wgpu` adds to
+/// each loop keeps drivers from unrolling it (a training step takes a quarter longer).
+pub(super) fn shader_module(
+    device: &wgpu::Device,
+    descriptor: wgpu::ShaderModuleDescriptor<'_>,
+) -> wgpu::ShaderModule {
+    let checks =
+        wgpu::ShaderRuntimeChecks { force_loop_bounding: false, ..wgpu::ShaderRuntimeChecks::checked() };
+    // SAFETY: every loop has to end. It does: the kernels are part of this program, and each loop counts to a bound
+    // (`translation_tests::every_loop_counts`).
+    unsafe { device.create_shader_module_trusted(descriptor, checks) }
 }
 
 /// The flag of a device-local Vulkan heap (`VK_MEMORY_HEAP_DEVICE_LOCAL_BIT`).

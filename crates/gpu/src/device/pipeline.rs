@@ -4,7 +4,7 @@ use std::sync::PoisonError;
 
 use gausset_core::engine::EngineError;
 
-use super::Gpu;
+use super::{Gpu, backend};
 use crate::kernels::{Access, Kernel};
 
 /// A compiled kernel.
@@ -78,10 +78,8 @@ impl Gpu {
         let label = kernel.label();
         let what = format!("kernel {label}");
         let module = self.guarded(&what, 0, |device, _| {
-            device.create_shader_module(wgpu::ShaderModuleDescriptor {
-                label: Some(&label),
-                source: wgpu::ShaderSource::Wgsl(text.as_str().into()),
-            })
+            let source = wgpu::ShaderSource::Wgsl(text.as_str().into());
+            backend::shader_module(device, wgpu::ShaderModuleDescriptor { label: Some(&label), source })
         })?;
         modules.insert(text, module.clone());
         Ok(module)

@@ -110,7 +110,8 @@ impl DeviceMemory {
         self.counts.allocations += 2 * made;
         place.fill(&gpu, bytemuck::cast_slice(&self.words))?;
         let number = self.counts.units;
-        let is_timed = self.pace.is_timed(number)
+        let heavy = parts.iter().filter(|part| part.is_heavy && unit.is_some());
+        let is_timed = self.pace.is_timed(number, heavy.map(|part| part.stage))
             || gausset_prof::is_enabled() && number.is_multiple_of(timer::TIMING_INTERVAL);
         if is_timed && self.timer.is_none() {
             self.timer = Timer::new(&gpu)?;

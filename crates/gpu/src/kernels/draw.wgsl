@@ -14,7 +14,7 @@
 fn owner(target_sum: vec2<u32>) -> u32 {
     var low = 0u;
     var high = job.visible;
-    while (low < high) {
+    for (var round = 0u; round < 32u && low < high; round++) {
         let middle = (low + high) / 2u;
         if (is_less_wide(target_sum, prefix[middle])) { high = middle; } else { low = middle + 1u; }
     }

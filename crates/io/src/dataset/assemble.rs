@@ -19,7 +19,7 @@ use super::masks::{self, MaskFinder};
 use super::panorama::{Face, face_camera, sphere_camera};
 use super::paths::{ExtensionRule, NameResolver, ResolvedFile};
 use super::similar::FileKind;
-use super::sizes::{check_aspect_ratio, far_offset, fits, lens_at, scene_extent, training_size};
+use super::sizes::{check_aspect_ratio, far_cameras, far_offset, fits, lens_at, scene_extent, training_size};
 use super::source::{self, SplitRole};
 use super::training_image;
 use super::transforms::Intrinsics;
@@ -133,6 +133,16 @@ impl DatasetBuilder {
             let warning = Warning::FewImages { path: self.file.clone(), count: split.train.len() };
             report.warnings.push(warning);
         }
+        let far = far_cameras(&centres);
+        if let Some(&(index, factor)) = far.iter().max_by(|a, b| a.1.total_cmp(&b.1)) {
+            let first = images[split.train[index]].name.to_string();
+            report.warnings.push(Warning::FarCameras {
+                path: self.file.clone(),
+                count: far.len(),
+                first,
+                factor,
+            });
+        }
         let (extent, spread) = scene_extent(&centres, &self.points);
         if spread == 0.0 && centres.len() > 1 && options.scene_extent.is_none() {
             report.warnings.push(Warning::CoincidentCameras { path: self.file.clone(), extent });
@@ -156,6 +166,7 @@ impl DatasetBuilder {
             applied_transform: self.applied_transform,
             georeference: self.georeference,
             offset,
+            normalisation: super::Normalisation::default(),
             warnings: report.warnings,
             skipped: report.skipped,
             fingerprint: Fingerprint::default(),

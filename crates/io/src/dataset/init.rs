@@ -9,8 +9,8 @@
 //! | SH 0 | the point's colour; all others 0 |
 //!
 //! Neighbours are exact (k-d tree); coincident points are neighbours at distance 0. Without points, positions are
-//! drawn from counter-based random numbers in a cube: [-1.3, 1.3]³ for Blender-style data, else around the point
-//! nearest to all optical axes with the median camera distance as half side.
+//! drawn from counter-based random numbers in a cube around the point nearest to all optical axes, with the median camera
+//! distance as half side; 0.32 of it for Blender-style data.
 
 use std::num::NonZero;
 
@@ -19,7 +19,7 @@ use gausset_core::statistics::median;
 use gausset_core::{Pose, Splats, se3, sh};
 use kiddo::{ImmutableKdTree, SquaredEuclidean};
 
-use super::{Dataset, DatasetKind};
+use super::{Dataset, DatasetKind, far_cameras};
 
 /// Number of nearest neighbours that determine the scale.
 const NEIGHBOURS: usize = 3;
@@ -27,8 +27,8 @@ const NEIGHBOURS: usize = 3;
 const SMALLEST_SQUARED_DISTANCE: f64 = 1e-7;
 /// Points whose neighbours are farther than this many median distances get the median scale.
 const OUTLIER_FACTOR: f64 = 100.0;
-/// Half side of the cube of Blender-style data: covers the NeRF-synthetic objects.
-const BLENDER_HALF_SIDE: f64 = 1.3;
+/// Half side of the cube of Blender-style data, in distances of the cameras: 1.3 of 4.03 covers the NeRF-synthetic objects.
+const BLENDER_HALF_SIDE: f64 = 0.3225;
 /// Optical axes are parallel if the determinant of their (normalised) normal equations is below this.
 const PARALLEL_AXES: f64 = 1e-9;
 
@@ -62,7 +62,7 @@ impl InitOptions {
 pub struct InitialSplats {
     /// The splats, all with the opacity of the options.
     pub splats: Splats,
-    /// One line of text, e.g. `100000 random splats in [-1.3, 1.3]^3 (the dataset has no points)`.
+    /// One line of text, e.g. `100000 random splats in the cube that the cameras look at (the dataset has no points)`.
     pub note: String,
     /// Whether the positions are random.
     pub is_random: bool,
@@ -95,9 +95,10 @@ pub fn initial_splats(dataset: &Dataset, options: &InitOptions) -> InitialSplats
 #[must_use]
 pub fn initial_cube(dataset: &Dataset) -> InitialCube {
     let poses: Vec<Pose> = dataset.split.train.iter().map(|&i| dataset.images[i].pose).collect();
+    let cube = common_cube(&poses, dataset.scene_extent);
     match dataset.kind {
-        DatasetKind::Blender => InitialCube { centre: [0.0; 3], half_side: BLENDER_HALF_SIDE },
-        _ => common_cube(&poses, dataset.scene_extent),
+        DatasetKind::Blender => InitialCube { half_side: BLENDER_HALF_SIDE * cube.half_side, ..cube },
+        _ => cube,
     }
 }
 
@@ -171,26 +172,26 @@ pub fn random_splats(cube: &InitialCube, options: &InitOptions) -> InitialSplats
         })
         .collect();
     let (splats, _) = create_splats(&means, |_| [0.5; 3], options);
-    let h = cube.half_side;
-    let place = if cube.centre == [0.0; 3] {
-        format!("[-{h}, {h}]^3")
-    } else {
-        let [x, y, z] = cube.centre;
-        format!("a cube of half side {h:.3} around ({x:.3}, {y:.3}, {z:.3}), where the cameras look")
-    };
-    InitialSplats { splats, note: format!("{count} random splats in {place}"), is_random: true }
+    InitialSplats {
+        splats,
+        note: format!("{count} random splats in the cube that the cameras look at"),
+        is_random: true,
+    }
 }
 
 /// The cube that the cameras look at: around the point nearest to all optical axes (least squares), with the median
 /// camera distance as half side. If the axes are parallel or the cameras are at that point, a cube of half side
-/// `extent` in front of the mean camera.
+/// `extent` in front of the mean camera. Cameras that are far out are ignored ([`far_cameras`]).
 #[must_use]
 pub fn common_cube(poses: &[Pose], extent: f64) -> InitialCube {
+    let far = far_cameras(&poses.iter().map(Pose::centre).collect::<Vec<_>>());
+    let is_near = |(index, _): &(usize, &Pose)| far.iter().all(|(other, _)| other != index);
+    let poses: Vec<&Pose> = poses.iter().enumerate().filter(is_near).map(|(_, pose)| pose).collect();
     // Σ (I − d dᵀ) p = Σ (I − d dᵀ) c, normalised by the number of cameras.
     let (mut a, mut b) = ([[0.0; 3]; 3], [0.0; 3]);
     let (mut mean_centre, mut mean_axis) = ([0.0; 3], [0.0; 3]);
     let share = 1.0 / poses.len().max(1) as f64;
-    for pose in poses {
+    for pose in &poses {
         let (c, d) = (pose.centre(), pose.rotation[2]);
         for i in 0..3 {
             for j in 0..3 {

@@ -321,6 +321,7 @@ mod tests {
             applied_transform: None,
             georeference: None,
             offset: None,
+            normalisation: crate::dataset::Normalisation::default(),
             warnings: Vec::new(),
             skipped: Vec::new(),
             fingerprint: crate::dataset::Fingerprint::default(),

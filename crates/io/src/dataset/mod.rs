@@ -24,6 +24,7 @@ mod limits;
 pub mod loader;
 mod locate;
 mod masks;
+mod normalisation;
 mod open;
 pub mod panorama;
 mod paths;
@@ -46,8 +47,9 @@ pub use error::{DatasetError, DatasetProblem};
 pub use fingerprint::{Fingerprint, Sample};
 pub use georeference::Georeference;
 pub use loader::{Loader, LoaderOptions, LoaderStats};
+pub use normalisation::{NORMALISED_EXTENT, Normalisation};
 pub use panorama::Face;
-pub use sizes::scene_extent_of as scene_extent;
+pub use sizes::{far_cameras, scene_extent_of as scene_extent};
 pub use tracks::Tracks;
 pub use warning::{OrientationUse, SkipReason, SkippedImage, Warning};
 
@@ -326,8 +328,8 @@ pub struct Dataset {
     pub alpha: AlphaMode,
     /// Whether masks are black where pixels are kept (from the options).
     pub invert_masks: bool,
-    /// Scene extent in scene units: 1.1 x the largest distance of a training camera from the mean of all, but at least
-    /// the median distance of the points from that mean (docs/internals/training.md, "Start").
+    /// Scene extent in scene units: 1.1 x the largest distance of a training camera from the mean of all that are not far
+    /// out ([`far_cameras`]), but at least the median distance of the points from that mean (docs/internals/training.md, "Start").
     pub scene_extent: f64,
     /// World transform recorded in a `transforms.json`, if any.
     pub applied_transform: Option<AppliedTransform>,
@@ -336,6 +338,8 @@ pub struct Dataset {
     /// What was subtracted from the coordinates of the source, in its world, because they are too far from the origin for
     /// 32-bit numbers; `None` = nothing.
     pub offset: Option<[f64; 3]>,
+    /// Coordinates of poses, points and scene extent; those of the dataset when it is opened.
+    pub normalisation: Normalisation,
     /// Warnings for the user, one line each.
     pub warnings: Vec<Warning>,
     /// Skipped images with reasons, sorted by name.

@@ -15,6 +15,12 @@ const EXTENT_MARGIN: f64 = 1.1;
 /// keep positions to a ten-thousandth of the extent only.
 const FAR_EXTENTS: f64 = 1000.0;
 
+/// A camera is far out if its distance from the median place exceeds that of three quarters of the cameras by this factor.
+/// Captures that include a walk away from the subject reach 3.
+const FAR_CAMERA: f64 = 5.0;
+/// Largest fraction of the cameras that can be far out; more are a second place of the capture.
+const MAX_FAR_FRACTION: f64 = 0.2;
+
 /// Checks that an image fits its camera: one scale for both sides, each within a pixel, and a trainable model.
 pub(super) fn check_aspect_ratio(camera: &SourceCamera, stored: [u32; 2]) -> Result<(), SkipReason> {
     if camera.model == CameraModel::Equirectangular
@@ -76,12 +82,42 @@ pub fn scene_extent_of(centres: &[[f64; 3]], points: &[[f64; 3]]) -> f64 {
     scene_extent(centres, &points.iter().map(point).collect::<Vec<_>>()).0
 }
 
+/// Which cameras are far out, with the factor by which: their distance from the median place over that of three quarters
+/// of the cameras. Usually their pose is wrong. At most a fifth of the cameras are; otherwise, none.
+#[must_use]
+pub fn far_cameras(centres: &[[f64; 3]]) -> Vec<(usize, f64)> {
+    let Some(middle) = median_place(centres) else { return Vec::new() };
+    let distances: Vec<f64> = centres.iter().map(|&c| se3::distance(c, middle)).collect();
+    let mut sorted = distances.clone();
+    sorted.sort_by(f64::total_cmp);
+    let usual = sorted[sorted.len() * 3 / 4];
+    let is_one_place = usual <= 1e-9 * (1.0 + se3::norm(middle));
+    let far = distances.iter().map(|distance| distance / usual).enumerate();
+    let far: Vec<(usize, f64)> = far.filter(|(_, factor)| *factor > FAR_CAMERA).collect();
+    let is_few = far.len() as f64 <= MAX_FAR_FRACTION * centres.len() as f64;
+    if is_few && !is_one_place { far } else { Vec::new() }
+}
+
+/// The cameras that are not far out.
+pub(super) fn without_far(centres: &[[f64; 3]]) -> Vec<[f64; 3]> {
+    let far = far_cameras(centres);
+    let is_near = |i: usize| far.iter().all(|(index, _)| *index != i);
+    (0..centres.len()).filter(|&i| is_near(i)).map(|i| centres[i]).collect()
+}
+
+/// Median of each coordinate.
+fn median_place(centres: &[[f64; 3]]) -> Option<[f64; 3]> {
+    let middle = |k: usize| median(centres.iter().map(|c| c[k]).collect());
+    Some([middle(0)?, middle(1)?, middle(2)?])
+}
+
 /// What to subtract from the coordinates of a scene that is far from the origin: the mean of the training cameras, rounded
 /// to whole units (to hundredths of a scene that is smaller than ten). `None` if it is not far.
 pub(super) fn far_offset(images: &[ImageEntry], split: &Split, points: &[Point]) -> Option<[f64; 3]> {
     let centres: Vec<[f64; 3]> = split.train.iter().map(|&i| images[i].pose.centre()).collect();
-    let n = centres.len().max(1) as f64;
-    let mean: [f64; 3] = std::array::from_fn(|k| centres.iter().map(|c| c[k] / n).sum());
+    let near = without_far(&centres);
+    let n = near.len().max(1) as f64;
+    let mean: [f64; 3] = std::array::from_fn(|k| near.iter().map(|c| c[k] / n).sum());
     let (extent, spread) = scene_extent(&centres, points);
     // Without a spread and points, the extent is arbitrary.
     let is_known = spread > 0.0 || !points.is_empty();
@@ -92,11 +128,12 @@ pub(super) fn far_offset(images: &[ImageEntry], split: &Split, points: &[Point])
     Some(mean.map(|v| (v * unit).round() / unit))
 }
 
-/// Scene extent, and the largest distance of a camera from the mean of all.
+/// Scene extent, and the largest distance of a camera from the mean of all, both without the cameras that are far out.
 pub(super) fn scene_extent(centres: &[[f64; 3]], points: &[Point]) -> (f64, f64) {
+    let centres = without_far(centres);
     let share = 1.0 / centres.len().max(1) as f64;
     let mut mean = [0.0; 3];
-    for centre in centres {
+    for centre in &centres {
         (0..3).for_each(|k| mean[k] += share * centre[k]);
     }
     let distance = |p: [f64; 3]| se3::distance(p, mean);
@@ -109,4 +146,47 @@ pub(super) fn scene_extent(centres: &[[f64; 3]], points: &[Point]) -> (f64, f64)
     // One camera and no points: the unit is arbitrary.
     let is_usable = extent.is_finite() && extent > 0.0;
     (if is_usable { extent } else { 1.0 }, spread)
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    /// Cameras on a circle of radius 4.
+    fn orbit(count: usize) -> Vec<[f64; 3]> {
+        let at = |i: usize| {
+            let (sine, cosine) = libm::sincos(std::f64::consts::TAU * i as f64 / count as f64);
+            [4.0 * cosine, 0.2, 4.0 * sine]
+        };
+        (0..count).map(at).collect()
+    }
+
+    #[test]
+    fn a_few_cameras_far_out_do_not_set_the_extent() {
+        let clean = orbit(40);
+        let (expected, spread) = scene_extent(&clean, &[]);
+        assert!((expected - 4.4).abs() < 1e-9 && (spread - 4.0).abs() < 1e-9);
+        for far in [vec![7], vec![3, 20, 31]] {
+            for distance in [30.0, 1e4, 1e9] {
+                let mut centres = clean.clone();
+                far.iter().for_each(|&i| centres[i] = [distance, -0.3 * distance, 0.1 * distance]);
+                let found: Vec<usize> = far_cameras(&centres).into_iter().map(|(index, _)| index).collect();
+                assert_eq!(found, far, "{distance}");
+                let (extent, _) = scene_extent(&centres, &[]);
+                assert!((extent / expected - 1.0).abs() < 0.06, "{extent} with {far:?} at {distance}");
+            }
+        }
+    }
+
+    #[test]
+    fn walks_second_places_and_single_places_have_no_camera_far_out() {
+        let walk: Vec<[f64; 3]> = (0..30).map(|i| [f64::from(i), 0.0, 0.0]).collect();
+        // An orbit, and photographs from farther and farther away.
+        let away = [orbit(20), (0..4).map(|i| [8.0 + 4.0 * f64::from(i), 0.0, 0.0]).collect()].concat();
+        let two_places = [orbit(30), orbit(10).iter().map(|c| [c[0] + 500.0, c[1], c[2]]).collect()].concat();
+        let turning_on_the_spot = [vec![[1.0, 2.0, 3.0]; 20], vec![[1.5, 2.0, 3.0]]].concat();
+        for centres in [walk, away, two_places, turning_on_the_spot, orbit(3), Vec::new()] {
+            assert_eq!(far_cameras(&centres), []);
+        }
+    }
 }

@@ -359,6 +359,21 @@ pub enum Warning {
         /// What is subtracted.
         offset: [f64; 3],
     },
+    /// Cameras stand far from all others.
+    #[error(
+        "{}: {} far from all others, the farthest {factor:.0} times as far as most ({first}); check the pose; the scene extent leaves it out",
+        path.display(), counted(*count, "camera")
+    )]
+    FarCameras {
+        /// The file that lists the images.
+        path: PathBuf,
+        /// Number of cameras.
+        count: usize,
+        /// The farthest.
+        first: String,
+        /// Its distance over that of three quarters of the cameras.
+        factor: f64,
+    },
     /// The georeference of a model cannot be read.
     #[error("{reason}; the scene is not georeferenced")]
     GeoreferenceUnreadable {

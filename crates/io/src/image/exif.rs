@@ -46,6 +46,8 @@ pub mod kind {
 
 /// Header of EXIF data in an APP1 segment of a JPEG.
 pub const EXIF: &[u8] = b"Exif\0\0";
+/// Credible equivalent focal lengths, mm.
+pub(super) const FOCAL_LENGTHS_35MM: std::ops::RangeInclusive<u32> = 4..=2000;
 /// Longest value that is read, bytes.
 const MAX_VALUE_BYTES: usize = 4096;
 /// Largest number of GPS entries that are read: more than there are tags, because tags may be duplicate.
@@ -100,6 +102,8 @@ pub struct Exif {
     pub model: Option<String>,
     /// Local time of the exposure: `YYYY:MM:DD HH:MM:SS`.
     pub taken: Option<String>,
+    /// Focal length for a film of 36 x 24 mm that gives the same angle, mm.
+    pub focal_35mm: Option<u32>,
     /// The GPS directory, by tag.
     pub gps: Vec<ExifField>,
 }
@@ -132,6 +136,10 @@ impl Exif {
             make: text(main, tag::MAKE),
             model: text(main, tag::MODEL),
             taken: text(photo, tag::DATE_TIME_ORIGINAL),
+            focal_35mm: tiff
+                .field(photo, tag::FOCAL_LENGTH_IN_35MM_FILM)
+                .and_then(|field| field.number())
+                .filter(|mm| FOCAL_LENGTHS_35MM.contains(mm)),
             gps,
         }
     }
@@ -145,6 +153,7 @@ impl Exif {
             make: self.make.or(other.make),
             model: self.model.or(other.model),
             taken: self.taken.or(other.taken),
+            focal_35mm: self.focal_35mm.or(other.focal_35mm),
             gps: if self.gps.is_empty() { other.gps } else { self.gps },
         }
     }
@@ -178,6 +187,24 @@ impl ExifField {
         let text = String::from_utf8_lossy(text).trim().to_owned();
         (!text.is_empty()).then_some(text)
     }
+}
+
+/// The same TIFF structure, saying that the pixels are upright.
+#[must_use]
+pub fn with_upright_orientation(tiff: &[u8]) -> Vec<u8> {
+    let mut out = tiff.to_vec();
+    let Some(tiff) = Tiff::new(tiff) else { return out };
+    for entry in tiff.entries(tiff.number_at(4)).filter(|entry| entry.tag == tag::ORIENTATION) {
+        let one = match (tiff.is_little, entry.kind) {
+            (true, _) => [1, 0, 0, 0],
+            (false, kind::LONG) => [0, 0, 0, 1],
+            (false, _) => [0, 1, 0, 0],
+        };
+        if let Some(value) = out.get_mut(entry.at..).and_then(|rest| rest.first_chunk_mut()) {
+            *value = one;
+        }
+    }
+    out
 }
 
 /// A TIFF structure of either byte order.
@@ -252,5 +279,23 @@ impl<'a> Tiff<'a> {
             bytes.chunks_exact_mut(unit.min(4)).for_each(<[u8]>::reverse);
         }
         Some(ExifField { tag, kind, count, bytes })
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn an_upright_copy_keeps_everything_but_the_orientation() {
+        let big = b"MM\0\x2A\0\0\0\x08\0\x01\x01\x12\0\x03\0\0\0\x01\0\x06\0\0\0\0\0\0";
+        let little = b"II\x2A\0\x08\0\0\0\x01\0\x12\x01\x03\0\x01\0\0\0\x08\0\0\0\0\0\0\0";
+        for tiff in [big, little] {
+            let upright = with_upright_orientation(tiff);
+            assert!(Exif::read(tiff).orientation > Some(1));
+            assert_eq!(Exif::read(&upright).orientation, Some(1));
+            assert_eq!(upright.iter().zip(tiff).filter(|(a, b)| a != b).count(), 1);
+        }
+        assert_eq!(with_upright_orientation(b"no EXIF"), b"no EXIF");
     }
 }

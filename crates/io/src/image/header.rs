@@ -44,6 +44,8 @@ pub struct ImageHeader {
     pub orientation: u8,
     /// Exposure, if EXIF contains it.
     pub shot: Option<Exposure>,
+    /// Focal length for a film of 36 x 24 mm that gives the same angle, mm, if EXIF contains it.
+    pub focal_35mm: Option<u32>,
     /// Whether the decoder has to keep the coefficients of the whole image: a JPEG that is progressive or stores its
     /// components in separate scans.
     pub keeps_coefficients: bool,
@@ -257,6 +259,7 @@ fn jpeg_frame(
         bits,
         orientation: exif.orientation.unwrap_or(1),
         shot: exif.shot,
+        focal_35mm: exif.focal_35mm,
         keeps_coefficients: marker == 0xC2,
     })
 }
@@ -316,6 +319,7 @@ fn png_header<R: Read + Seek>(reader: &mut BufReader<R>) -> Result<ImageHeader, 
         bits,
         orientation: exif.orientation.unwrap_or(1),
         shot: exif.shot,
+        focal_35mm: exif.focal_35mm,
         keeps_coefficients: false,
     })
 }

@@ -11,6 +11,7 @@ pub mod encode;
 pub mod exif;
 pub mod formats;
 pub mod header;
+pub mod heif;
 pub mod segments;
 mod tiff_header;
 pub(crate) mod turn;
@@ -25,6 +26,7 @@ pub use decode::{
 };
 pub use exif::Exposure;
 pub use header::{ImageFormat, ImageHeader, read_header};
+pub use heif::{HeifHeader, read_heif_header};
 pub use turn::{turned_size, upright};
 
 /// Longest side of an image in px.

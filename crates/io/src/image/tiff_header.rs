@@ -6,7 +6,7 @@
 
 use std::io::{Read, Seek, SeekFrom};
 
-use super::exif::{Exposure, kind, tag};
+use super::exif::{Exposure, FOCAL_LENGTHS_35MM, kind, tag};
 use super::header::io;
 use super::{ImageFormat, ImageHeader, ImageProblem};
 
@@ -142,6 +142,12 @@ impl<R: Read + Seek> TiffFile<R> {
         let iso = self.find(&entries, tag::PHOTOGRAPHIC_SENSITIVITY).ok()??;
         Some(Exposure { time, f_number, iso: u32::try_from(iso).ok().filter(|&iso| iso > 0)? })
     }
+
+    fn focal_35mm(&mut self, place: u64) -> Option<u32> {
+        let entries = self.directory(place).ok()?;
+        let mm = self.find(&entries, tag::FOCAL_LENGTH_IN_35MM_FILM).ok()??;
+        u32::try_from(mm).ok().filter(|mm| FOCAL_LENGTHS_35MM.contains(mm))
+    }
 }
 
 /// Reads the header of a TIFF from its beginning.
@@ -194,6 +200,7 @@ pub(super) fn read(source: impl Read + Seek) -> Result<ImageHeader, ImageProblem
         bits,
         orientation: orientation.filter(|v| (1..=8).contains(v)).unwrap_or(1),
         shot: exif.and_then(|place| file.exposure(place)),
+        focal_35mm: exif.and_then(|place| file.focal_35mm(place)),
         keeps_coefficients: false,
     })
 }

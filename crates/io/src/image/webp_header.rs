@@ -59,6 +59,7 @@ pub(super) fn read(reader: &mut (impl BufRead + Seek)) -> Result<ImageHeader, Im
         bits: 8,
         orientation: exif.orientation.unwrap_or(1),
         shot: exif.shot,
+        focal_35mm: exif.focal_35mm,
         keeps_coefficients: false,
     })
 }

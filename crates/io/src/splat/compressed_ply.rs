@@ -180,6 +180,7 @@ pub(super) fn read(source: &mut SourceFile<'_>) -> Result<Initial, SplatError> {
         saved_from_dataset: header.comments.saved_from_dataset,
         georeference: header.comments.georeference,
         offset: header.comments.offset,
+        near_plane: header.comments.near_plane,
         ..document
     }))
 }

@@ -27,6 +27,8 @@ pub struct SplatFile {
     pub georeference: Option<EarthPlace>,
     /// What was subtracted from the coordinates of the dataset, if the file contains it.
     pub offset: Option<[f64; 3]>,
+    /// Near plane with which the splats were trained, in units of their positions, if the file contains it.
+    pub near_plane: Option<f64>,
     /// Number of splats at the end that are a sky far behind the scene, as Gausset exports it.
     pub sky: usize,
     /// Page settings in the axes of the splats; only HTML pages store them.
@@ -56,6 +58,7 @@ impl SplatFile {
             saved_from_dataset: None,
             georeference: None,
             offset: None,
+            near_plane: None,
             sky: 0,
             page: None,
             format: Format::Ply,
@@ -74,6 +77,7 @@ impl SplatFile {
             saved_from_dataset: self.saved_from_dataset,
             georeference: self.georeference,
             offset: self.offset,
+            near_plane: self.near_plane,
             antialiased: self.antialiased,
             flat: self.flat,
             page: self.page.clone(),
@@ -107,7 +111,7 @@ impl SplatFile {
         }
     }
 
-    /// Transforms the splats and records the transform.
+    /// Transforms the splats and the near plane, and records the transform.
     ///
     /// ```
     /// use gausset_core::Splats;
@@ -122,6 +126,7 @@ impl SplatFile {
     /// ```
     pub fn transform(&mut self, by: &Similarity) {
         by.apply_to_splats(&mut self.splats);
+        self.near_plane = self.near_plane.map(|near| near * by.scale);
         self.saved_from_dataset = Some(self.saved_from_dataset.unwrap_or_default().then(by));
     }
 

@@ -1,5 +1,5 @@
-//! Metadata that files contain in addition to the splats: up direction, transform since training, place on the earth, which
-//! splats are a sky, rendering mode.
+//! Metadata that files contain in addition to the splats: up direction, transform since training, place on the earth, near
+//! plane, which splats are a sky, rendering mode.
 //!
 //! A PLY stores it in comments. GLB (`asset.extras.gausset`), SOG (`asset.gausset` of `meta.json`) and SPZ 4 (an
 //! extension) store the same lines where other readers ignore them. They refer to the axes of a PLY.
@@ -35,6 +35,7 @@ pub(super) fn apply_metadata<'a>(document: SplatFile, lines: impl IntoIterator<I
         saved_from_dataset: document.saved_from_dataset.or(said.saved_from_dataset),
         georeference: document.georeference.or(said.georeference),
         offset: document.offset.or(said.offset),
+        near_plane: document.near_plane.or(said.near_plane),
         sky: sky.unwrap_or(document.sky),
         ..document
     }

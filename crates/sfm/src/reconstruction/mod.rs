@@ -1,5 +1,5 @@
-//! Structure from motion of panoramas. Every feature is a direction on the sphere (a bearing vector) and every frame
-//! has one pose; camera models are needed only to extract the features.
+//! Structure from motion of panoramas and of ordinary pictures. Every feature is a direction on the sphere (a bearing
+//! vector) and every frame has one pose. The cameras of panoramas are known; those of pictures are estimated.
 //!
 //! ```text
 //! features   views of a panorama ─▶ keypoints with descriptors, bearings in the axes of the panorama
@@ -10,6 +10,8 @@
 //! positions  baseline lengths from shared features, then positions
 //! tracks     matches ─▶ tracks; landmarks by triangulation
 //! adjust     bundle adjustment: angular errors, Schur complement, Levenberg-Marquardt
+//! picture    the camera of ordinary pictures; focal: its focal length from pairs of pictures
+//! resection  poses of pictures that the averaging left out, from their landmarks
 //! reconstruct  the whole pipeline, in rounds
 //! ```
 //!
@@ -18,18 +20,23 @@
 mod adjust;
 mod essential;
 pub mod features;
+mod focal;
 mod graph_fit;
 mod matches;
 mod pairs;
+mod picture;
 mod positions;
 mod reconstruct;
+mod resection;
 mod rotations;
 mod solve;
 mod tracks;
 mod two_view;
 mod view;
 
+pub use picture::{CameraPrior, PictureCamera, Pictures};
 pub use reconstruct::{
     Landmark, Progress, Reconstruction, ReconstructionOptions, Stage, Stopped, reconstruct,
+    reconstruct_pictures,
 };
 pub use view::PanoView;

@@ -2,6 +2,8 @@
 
 use std::path::Path;
 
+use gausset_core::splats_transform::Similarity;
+use gausset_io::dataset::Normalisation;
 use gausset_io::input::absolute;
 use serde::{Deserialize, Serialize};
 
@@ -35,6 +37,9 @@ pub struct RunRecord {
     pub start: String,
     /// Scene extent in scene units.
     pub scene_extent: f64,
+    /// Near plane in scene units. Older runs have it among their options only.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub near_plane: Option<f64>,
     /// Colour behind the splats, 0..1 per channel.
     pub background: [f32; 3],
     /// Whether the background was learnt as a sky.
@@ -47,11 +52,31 @@ pub struct RunRecord {
     /// Longest side of the depth maps in px, of a run that made some for its start.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub stereo_side: Option<u32>,
+    /// Number of splats that the run started with in the background, of a run that had some.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub background_points: Option<u64>,
     /// What was subtracted from the coordinates of the dataset, because they are far from the origin.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub offset: Option<[f64; 3]>,
+    /// Coordinates of training and of checkpoints. Older runs trained in those of the dataset.
+    #[serde(default)]
+    pub normalisation: Normalisation,
     /// Rotation `saved_from_dataset` of all saved results (rows); it maps up to -y.
     pub up_rotation: [[f64; 3]; 3],
+}
+
+impl RunRecord {
+    /// Rotation from the axes of the dataset to those of saved results.
+    #[must_use]
+    pub fn saved_from_dataset(&self) -> Similarity {
+        Similarity::from_rotation(self.up_rotation)
+    }
+
+    /// Transform from normalised coordinates, in which the device holds the splats, to those of saved results.
+    #[must_use]
+    pub fn saved_from_normalised(&self) -> Similarity {
+        self.normalisation.dataset_from_normalised().then(&self.saved_from_dataset())
+    }
 }
 
 /// The `config.toml` of a run as read back.
@@ -108,8 +133,15 @@ impl RecordedRun {
         let numbers = record.up_rotation.iter().flatten().copied();
         let numbers = numbers.chain(record.offset.into_iter().flatten());
         let numbers = numbers.chain(record.background.map(f64::from)).chain([record.scene_extent]);
+        let Normalisation { centre, unit } = record.normalisation;
+        let numbers = numbers.chain(centre).chain([unit]).chain(record.near_plane);
         if !numbers.into_iter().all(f64::is_finite) {
             return Err(bad("a number is not finite".to_owned()));
+        }
+        for (key, length) in [("near-plane", record.near_plane), ("normalisation: unit", Some(unit))] {
+            if let Some(length) = length.filter(|length| *length <= 0.0) {
+                return Err(bad(format!("{key}: expected more than 0, found {length}")));
+            }
         }
         Ok(Self { config, record })
     }

@@ -13,7 +13,6 @@ use std::sync::atomic::{AtomicBool, Ordering};
 
 use gausset_compute::Pool;
 use gausset_core::engine::{Engine, EngineError, Outputs, RenderOptions};
-use gausset_core::se3::Mat3;
 use gausset_core::splats_transform::Similarity;
 use gausset_core::{Stage, TargetImage};
 use gausset_io::atomic::{FileSystem, Overwrite, WriteError, write_atomic};
@@ -39,7 +38,9 @@ use crate::warning::SkippedImage;
 pub enum MetricSet {
     /// PSNR and SSIM, plain and after a colour fit; these need only the image.
     ImageOnly,
-    /// Also co-visible pixels and haze, which need renders of training views.
+    /// Also haze, for which each view is queried once more.
+    WithHaze,
+    /// Also co-visible pixels, which need renders of training views.
     All,
 }
 
@@ -56,9 +57,8 @@ pub struct EvalOptions {
     pub exposures: Option<Exposures>,
     /// Number of splats of the scene; those after them are its sky, which is drawn but is no surface. `None` = all.
     pub scene_splats: Option<u32>,
-    /// Rotation `splats_from_dataset` that was applied to the splats when they were saved. The cameras are rotated with
-    /// them.
-    pub splats_from_dataset: Mat3,
+    /// Transform of the cameras to the coordinates of the splats.
+    pub splats_from_dataset: Similarity,
     /// Images and renders are compared at `1 / reduction` of their size, by block means; 1 = full size. Co-visible
     /// pixels and haze are always computed at full size.
     pub reduction: u32,
@@ -161,7 +161,7 @@ impl Evaluation {
         if let Some(to) = &pictures {
             to.take(dataset, &views)?;
         }
-        let turn = Similarity::from_rotation(options.splats_from_dataset);
+        let turn = options.splats_from_dataset;
         let surfaces = RenderOptions { splat_limit: options.scene_splats, ..options.render };
         Ok(Self {
             scorer: Scorer::new(engine.describe().threads),
@@ -265,7 +265,7 @@ impl Evaluation {
             let mask = target.mask.as_deref();
             scores.lpips = finite_or_none(lpips.distance(&self.scorer.pool, size, render, truth, mask));
         }
-        if options.measures == MetricSet::All {
+        if options.measures != MetricSet::ImageOnly {
             let scene = match options.scene_splats {
                 Some(_) => &engine.render(&image.camera, &pose, &self.surface_options, Outputs::All)?,
                 None => &rendering,
@@ -278,12 +278,16 @@ impl Evaluation {
                 true => None,
             };
             scores.haze = weights.and_then(|weights| haze::mean(&weights));
-            let counts = self.maps.confirmations(engine, &self.scorer.pool, index, scene, stop)?;
-            let covisible: Vec<u8> = counts.iter().map(|&count| u8::from(count == CONFIRMATIONS)).collect();
-            let is_valid = |i: usize| mask.is_none_or(|mask| mask[i] != 0);
-            let scarce =
-                (0..counts.len()).filter(|&i| (1..CONFIRMATIONS).contains(&counts[i]) && is_valid(i)).count();
-            scores.add_covisible(full.psnr_where(&covisible), scarce, target.valid_pixels());
+            if options.measures == MetricSet::All {
+                let counts = self.maps.confirmations(engine, &self.scorer.pool, index, scene, stop)?;
+                let covisible: Vec<u8> =
+                    counts.iter().map(|&count| u8::from(count == CONFIRMATIONS)).collect();
+                let is_valid = |i: usize| mask.is_none_or(|mask| mask[i] != 0);
+                let scarce = (0..counts.len())
+                    .filter(|&i| (1..CONFIRMATIONS).contains(&counts[i]) && is_valid(i))
+                    .count();
+                scores.add_covisible(full.psnr_where(&covisible), scarce, target.valid_pixels());
+            }
         }
         self.records.push(EvalRecord {
             name: image.name.to_string(),

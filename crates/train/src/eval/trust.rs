@@ -23,6 +23,8 @@ const MIN_ADVICE_STEPS: u64 = 300;
 pub struct Trust {
     /// Mean PSNR of some training views in dB.
     pub training_psnr: Option<f64>,
+    /// Their mean haze: the weight in front of known depth, 0..1. It shows floaters without any held-out view.
+    pub training_haze: Option<f64>,
 }
 
 /// How good held-out views look, by their PSNR after a colour fit: exposure and white balance are no fault of the splats.
@@ -145,7 +147,7 @@ mod tests {
             };
             let report = EvalReport::new(Split::Test, SsimDefinition::default(), Vec::new());
             let report = EvalReport { psnr: Some(psnr), scores, ..report };
-            let trust = Trust { training_psnr: Some(training) };
+            let trust = Trust { training_psnr: Some(training), training_haze: None };
             assert_eq!(Advice::from_scores(&report, &trust, MIN_ADVICE_STEPS - 1), None);
             Advice::from_scores(&report, &trust, MIN_ADVICE_STEPS)
         };

@@ -7,7 +7,7 @@
 use std::ffi::OsStr;
 use std::path::PathBuf;
 
-use gausset_core::constants::{MIN_NEAR_PLANE, NEAR_PLANE};
+use gausset_core::constants::MIN_NEAR_PLANE;
 use gausset_core::sh;
 
 use super::fields::{key, options};
@@ -16,7 +16,7 @@ use super::row::{OptionInfo, ValueRange, listed, unlisted};
 use super::value::OptionValue;
 use crate::config::{ConfigError, Requirement, TrainConfig};
 use crate::option_values::{
-    Adam, Alpha, Background, Exposure, FreeSpace, InitPoints, MemoryLimit, Panoramas, Quality,
+    Adam, Alpha, Background, Exposure, FreeSpace, InitPoints, MemoryLimit, NearPlane, Panoramas, Quality,
     RandomBackground, SpzFrame, Strategy, TimeBudget, Up,
 };
 use crate::plan::StepPlan;
@@ -24,6 +24,10 @@ use crate::recipe::{DensityRules, ExposureRecipe, PoseRecipe};
 
 const FRACTION: ValueRange<f64> = ValueRange::new("0..1", |v| (0.0..=1.0).contains(v));
 const NON_NEGATIVE: ValueRange<f64> = ValueRange::new("0 or more", |&v| v >= 0.0);
+const NEAR_DISTANCE: ValueRange<NearPlane> = ValueRange::new(
+    "auto, or 0.000001 or more",
+    |v| !matches!(v, NearPlane::Distance(d) if *d < MIN_NEAR_PLANE),
+);
 const POSITIVE: ValueRange<f64> = ValueRange::new("more than 0", |&v| v > 0.0);
 /// Limit of steps and splats. Random number streams index steps below 2^48, and splats have 32-bit ids; a run of 10^9
 /// steps takes a year on any machine.
@@ -112,10 +116,10 @@ options! {
     antialiased: bool = listed(Model, "BOOL").default(false).field(|c| &mut c.recipe.antialiased);
     /// Maximum number of splats per 16x16 px tile, nearest first; 0 = no limit.
     max_splats_per_tile: u32 = listed(Model, "N").default(0).field(|c| &mut c.recipe.max_splats_per_tile);
-    /// Near plane: minimum distance of drawn splats from the camera, scene units.
-    near_plane: f64 = listed(Model, "DISTANCE")
-        .default(NEAR_PLANE).range(ValueRange::new("0.001 or more", |&v| v >= MIN_NEAR_PLANE))
-        .field(|c| &mut c.recipe.near_plane);
+    /// Near plane: minimum distance of drawn splats from the camera, scene units; auto = a tenth of the distance of the
+    /// nearest points.
+    near_plane: NearPlane = listed(Model, "DISTANCE")
+        .default(NearPlane::Auto).range(NEAR_DISTANCE).field(|c| &mut c.recipe.near_plane);
     /// Fraction of splats dropped at random in each step against overfitting; the default is 0.1 for fewer than 40
     /// images.
     dropout: f64 = listed(Loss, "SHARE")

@@ -7,8 +7,8 @@ use std::str::FromStr;
 
 use crate::config::ConfigError;
 use crate::option_values::{
-    Adam, Alpha, Background, Exposure, FreeSpace, InitPoints, MemoryLimit, Panoramas, ParseValueError,
-    Quality, RandomBackground, SpzFrame, Strategy, TimeBudget, Up,
+    Adam, Alpha, Background, Exposure, FreeSpace, InitPoints, MemoryLimit, NearPlane, Panoramas,
+    ParseValueError, Quality, RandomBackground, SpzFrame, Strategy, TimeBudget, Up,
 };
 use crate::plan::StepPlan;
 
@@ -246,6 +246,26 @@ macro_rules! texts {
 
 fn parse_word<T: FromStr<Err = ParseValueError>>(text: &OsStr) -> Result<T, ParseValueError> {
     text.to_str().ok_or_else(|| parse_error("Unicode text", text))?.parse()
+}
+
+impl OptionValue for NearPlane {
+    const SYNTAX: ValueSyntax = ValueSyntax::Text;
+
+    fn from_text(text: &OsStr) -> Result<Self, ParseValueError> {
+        parse_word(text)
+    }
+
+    fn to_text(&self) -> String {
+        self.to_string()
+    }
+
+    /// As for numbers.
+    fn is_usable(&self) -> bool {
+        match self {
+            Self::Auto => true,
+            Self::Distance(distance) => distance.is_usable(),
+        }
+    }
 }
 
 const fn word_syntax(words: &'static [&'static str]) -> ValueSyntax {

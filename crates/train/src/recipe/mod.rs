@@ -18,12 +18,14 @@ use gausset_core::engine::{
     PositionNoise, RenderOptions, StepParams,
 };
 
+use gausset_io::dataset::NORMALISED_EXTENT;
+
 pub use parts::{
     ClassicRecipe, CoarseRecipe, DensityRecipe, DensityRules, ExposureRecipe, LossRecipe, McmcRecipe,
     PoseRecipe, RateRecipe, StartRecipe,
 };
 
-use crate::option_values::{Exposure, FreeSpace, RandomBackground, Strategy};
+use crate::option_values::{Exposure, FreeSpace, NearPlane, RandomBackground, Strategy};
 
 /// Steps between two changes of the set of splats in runs of at least [`FULL_CADENCE_STEPS`] steps.
 const DENSITY_CADENCE: u64 = 100;
@@ -63,8 +65,8 @@ pub struct Recipe {
     pub antialiased: bool,
     /// Longest list of a tile; 0 = no limit.
     pub max_splats_per_tile: u32,
-    /// Depth that a splat must exceed to be drawn, in scene units.
-    pub near_plane: f64,
+    /// Depth that a splat must exceed to be drawn; see [`SceneFacts::near_plane`].
+    pub near_plane: NearPlane,
     /// Fraction of the splats that a step leaves out at random.
     pub dropout: f64,
     /// Whether each step has a random background colour; see [`SceneFacts::random_background`].
@@ -121,11 +123,13 @@ pub struct ColourRows {
     pub is_measured: bool,
 }
 
-/// Facts about the scene that a recipe needs.
-#[derive(Clone, Copy, Debug, Default, PartialEq)]
+/// Facts about the scene that a recipe needs, in normalised coordinates.
+#[derive(Clone, Copy, Debug, PartialEq)]
 pub struct SceneFacts {
-    /// Size of the scene in scene units.
+    /// Size of the scene.
     pub extent: f64,
+    /// Depth that a splat must exceed to be drawn.
+    pub near_plane: f64,
     /// Background colour if it is not random; black with a sky.
     pub background: [f32; 3],
     /// Whether a sky is learnt.
@@ -134,6 +138,19 @@ pub struct SceneFacts {
     pub random_background: bool,
     /// Number of rows that correct colours.
     pub colours: ColourRows,
+}
+
+impl Default for SceneFacts {
+    fn default() -> Self {
+        Self {
+            extent: NORMALISED_EXTENT,
+            near_plane: RenderOptions::default().near_plane,
+            background: [0.0; 3],
+            sky: false,
+            random_background: false,
+            colours: ColourRows::default(),
+        }
+    }
 }
 
 impl Recipe {
@@ -243,7 +260,7 @@ impl Recipe {
             background: self.background_at(step, scene),
             antialiased: self.antialiased,
             max_splats_per_tile: self.max_splats_per_tile,
-            near_plane: self.near_plane,
+            near_plane: scene.near_plane,
             sky: self.has_sky_at(step, scene),
             splat_limit: None,
         }
@@ -257,7 +274,7 @@ impl Recipe {
             background: scene.background,
             antialiased: self.antialiased,
             max_splats_per_tile: self.max_splats_per_tile,
-            near_plane: self.near_plane,
+            near_plane: scene.near_plane,
             sky: scene.sky,
             splat_limit: None,
         }

@@ -58,8 +58,8 @@ pub(super) enum RunPhase {
     Exporting(Box<TrainState>),
     /// The result is written; held-out views are being scored.
     Scoring(Option<Box<Evaluation>>),
-    /// The held-out views are scored; some training views are now scored for comparison.
-    ScoringTraining(Box<EvalReport>, Box<Evaluation>),
+    /// The held-out views, if there are any, are scored; some training views are now scored for comparison.
+    ScoringTraining(Option<Box<EvalReport>>, Box<Evaluation>),
     /// The run has ended.
     Ended(Box<RunOutcome>),
 }
@@ -312,7 +312,7 @@ impl Run {
         let Some(mut evaluation) = evaluation else {
             self.phase = match self.begin_evaluation(ScoringTime::AtEnd)? {
                 Some(evaluation) => RunPhase::Scoring(Some(Box::new(evaluation))),
-                None => return self.finish(None, Trust::default()),
+                None => self.begin_training_scores(None)?,
             };
             return Ok(AdvanceOutcome::Evaluation);
         };
@@ -324,26 +324,26 @@ impl Run {
         if report.images == 0 {
             return self.finish(Some(report), Trust::default());
         }
-        let trusted = self.begin_training_scores()?;
-        self.phase = RunPhase::ScoringTraining(Box::new(report), Box::new(trusted));
+        self.phase = self.begin_training_scores(Some(Box::new(report)))?;
         Ok(AdvanceOutcome::Evaluation)
     }
 
     /// Scores some training views for comparison, one by one.
     fn continue_training_scores(
         &mut self,
-        report: Box<EvalReport>,
+        report: Option<Box<EvalReport>>,
         mut evaluation: Box<Evaluation>,
     ) -> Result<AdvanceOutcome, TrainError> {
         if self.is_asked_to_stop() {
-            return self.finish(Some(*report), Trust::default());
+            return self.finish(report.map(|report| *report), Trust::default());
         }
         if self.score_next_view(&mut evaluation)? {
             self.phase = RunPhase::ScoringTraining(report, evaluation);
             return Ok(AdvanceOutcome::Evaluation);
         }
-        let trust = Trust { training_psnr: evaluation.finish()?.psnr };
-        self.finish(Some(*report), trust)
+        let scored = evaluation.finish()?;
+        let trust = Trust { training_psnr: scored.psnr, training_haze: scored.scores.haze };
+        self.finish(report.map(|report| *report), trust)
     }
 
     /// Emits that the run is finished.
@@ -380,7 +380,7 @@ impl Run {
             test_images: split.test.len(),
             splats: self.device.monitor().splats,
             start: self.outputs.record().start.clone(),
-            scene_extent: self.scene.extent,
+            scene_extent: self.outputs.record().scene_extent,
             memory: *self.device.memory(),
             time_budget: self.clock.budget().map(|[_, seconds]| seconds),
             predicted_seconds: self.clock.predicted_seconds(),

@@ -194,7 +194,7 @@ impl Corrections {
         self.poses.is_some()
     }
 
-    /// `camera_from_world` of all images in the axes of the dataset, those of training views with their corrections;
+    /// `camera_from_world` of all images in the coordinates of `dataset`, those of training views with their corrections;
     /// `None` if `groups` refine no poses.
     pub(super) fn refined_poses(&self, dataset: &Dataset, groups: &[CorrectionGroup]) -> Option<Vec<Pose>> {
         let group = groups.iter().find(|group| group.group == CorrectionKind::Pose)?;
@@ -210,7 +210,7 @@ impl Corrections {
         LearntGains::from_groups(dataset, groups, |train_index| self.exposure_row(train_index))
     }
 
-    /// Appends the sky in `groups` to splats in the axes of the dataset, and returns the number of its splats. `extent`
+    /// Appends the sky in `groups` to splats in the coordinates of the dataset, and returns the number of its splats. `extent`
     /// is the size of the scene in its units.
     pub(super) fn append_sky(
         splats: &mut Splats,
@@ -233,14 +233,14 @@ impl Corrections {
         run: &Path,
         dataset: &Dataset,
         groups: &[CorrectionGroup],
-        saved_from_dataset: &Similarity,
+        saved_from_normalised: &Similarity,
     ) -> Result<(), WriteError> {
         let refined = self.refined_poses(dataset, groups);
         let is_refined = refined.is_some();
         let poses = refined.unwrap_or_else(|| dataset.images.iter().map(|image| image.pose).collect());
-        let poses: Vec<Pose> = poses.iter().map(|pose| saved_from_dataset.apply_to_pose(pose)).collect();
+        let poses: Vec<Pose> = poses.iter().map(|pose| saved_from_normalised.apply_to_pose(pose)).collect();
         if is_refined {
-            write_cameras(fs, run, dataset, &poses, saved_from_dataset)?;
+            write_cameras(fs, run, dataset, &poses, saved_from_normalised)?;
         }
         write_cameras_json(fs, run, dataset, &poses)?;
         self.learnt_gains(dataset, groups).map_or(Ok(()), |gains| gains.write(fs, run))
@@ -292,7 +292,13 @@ pub fn with_refined_poses(
     if recipe.poses.is_none() {
         return Ok(dataset);
     }
-    let corrections = Corrections::new(recipe, recorded.record.colours, &dataset, recorded.record.sky);
+    // Corrections refer to normalised coordinates. What is not refined keeps its bits.
+    let normalisation = recorded.record.normalisation;
+    let points = std::mem::take(&mut dataset.points);
+    let mut normalised = dataset.clone();
+    normalised.normalise(normalisation);
+    dataset.points = points;
+    let corrections = Corrections::new(recipe, recorded.record.colours, &normalised, recorded.record.sky);
     let place = checkpoints_folder(run);
     let missing = |what: &str| TrainError::Checkpoint {
         path: place.clone(),
@@ -304,10 +310,13 @@ pub fn with_refined_poses(
     };
     corrections.check_state(&found.path, &found.state, recipe.sh_degree)?;
     let poses = corrections
-        .refined_poses(&dataset, &found.state.corrections)
+        .refined_poses(&normalised, &found.state.corrections)
         .ok_or_else(|| missing("the checkpoint has none"))?;
-    for (image, pose) in dataset.images.iter_mut().zip(poses) {
-        image.pose = pose;
+    let dataset_from_normalised = normalisation.dataset_from_normalised();
+    for ((image, before), pose) in dataset.images.iter_mut().zip(&normalised.images).zip(poses) {
+        if pose != before.pose {
+            image.pose = dataset_from_normalised.apply_to_pose(&pose);
+        }
     }
     Ok(dataset)
 }
@@ -372,13 +381,13 @@ fn write_cameras_json(
 }
 
 /// Writes `RUN/cameras/`: the cameras of the dataset with refined `poses`, one per image, in the axes of the saved
-/// splats. Points are rotated by `saved_from_dataset`.
+/// splats. Points are transformed by `saved_from_normalised`.
 fn write_cameras(
     fs: &dyn FileSystem,
     run: &Path,
     dataset: &Dataset,
     poses: &[Pose],
-    saved_from_dataset: &Similarity,
+    saved_from_normalised: &Similarity,
 ) -> Result<(), WriteError> {
     let folder = cameras_folder(run);
     let files = match dataset.kind {
@@ -386,7 +395,7 @@ fn write_cameras(
             vec![("transforms.json", transforms_file(dataset, poses))]
         }
         // The models of COLMAP express the lenses of all other programs.
-        _ => colmap_files(dataset, poses, saved_from_dataset),
+        _ => colmap_files(dataset, poses, saved_from_normalised),
     };
     // Ownership of existing files was checked when the run folder was taken.
     ownership::claim_for_files(
@@ -415,7 +424,7 @@ fn stored_pose(image: &ImageEntry, pose: &Pose) -> Option<Pose> {
 fn colmap_files(
     dataset: &Dataset,
     poses: &[Pose],
-    saved_from_dataset: &Similarity,
+    saved_from_normalised: &Similarity,
 ) -> Vec<(&'static str, Vec<u8>)> {
     let format = match ModelFolder::find(&dataset.source) {
         Ok(Some(found)) => found.format,
@@ -438,7 +447,7 @@ fn colmap_files(
     images.sort_by_key(|image| image.id);
     let points = dataset.points.iter().zip(1..).map(|(point, id)| ColmapPoint {
         id,
-        position: saved_from_dataset.apply(point.position),
+        position: saved_from_normalised.apply(point.position),
         colour: point.colour,
         error: point.error,
         track_length: 0,

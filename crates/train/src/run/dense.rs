@@ -2,11 +2,15 @@
 //!
 //! ```text
 //! training images, poses, points with their tracks ─▶ stereo ─▶ dense points ─▶ splats after the sparse ones
+//!                                                          ├─▶ background points ─▶ splats after those
 //!                                                          └─▶ RUN/depth/0012_NAME.npy, if they are kept
 //! ```
 //! A dense splat: mean = the point; scale of all axes = the point's ([`DensePoint::scale`]) times `--initial-scale`;
 //! opacity = that of all initial splats; SH 0 = the colour of its pixel, divided by the gain of the image if training
 //! starts with gains; rotation identity. Random splats are replaced: they fill regions where nothing is known.
+//!
+//! A splat of the background is the same, with a colour and a scale that come from a cell of directions
+//! ([`BackgroundPoint`]). There is none without dense points, or where the background of the images is cut out.
 //!
 //! The result is a function of dataset, seed and depth map size. Less memory makes the maps smaller, so the size is
 //! recorded, and a run that resumes without a checkpoint computes the same points.
@@ -17,13 +21,13 @@ use gausset_compute::{Exec, Pool, SimdLevel, dispatch_level};
 use gausset_core::Splats;
 use gausset_core::engine::EngineError;
 use gausset_io::atomic::{FileSystem, Overwrite, write_atomic};
-use gausset_io::dataset::{Dataset, Loader, init};
+use gausset_io::dataset::{Dataset, DatasetKind, Loader, init};
 use gausset_io::npy;
 use gausset_io::run_folder::{DEPTH_MARKER, RunFolder, depth_folder};
 use gausset_io::{output_names, ownership, text};
 use gausset_stereo::{
-    DensePoint, Depths, PointOptions, SearchCube, StereoOptions, StereoScene, StereoView, dense_points,
-    depth_maps, largest_side, memory_needed,
+    BackgroundOptions, BackgroundPoint, DensePoint, Depths, PointOptions, SearchCube, StereoOptions,
+    StereoScene, StereoView, background_points, dense_points, depth_maps, largest_side, memory_needed,
 };
 
 use super::TrainError;
@@ -37,6 +41,10 @@ use crate::option_values::InitPoints;
 /// Fraction of `--max-splats` that dense points may take initially; the rest is for the points of the dataset and for
 /// density control.
 const MAX_DENSE_FRACTION: f64 = 0.5;
+/// Fraction of `--max-splats` that the background may take.
+const MAX_BACKGROUND_FRACTION: f64 = 0.25;
+/// Fraction that it may take of what the points of the dataset leave; dense points make room for it.
+const MAX_BACKGROUND_FRACTION_LEFT: f64 = 0.5;
 /// Images announced to the loader in advance.
 const LOOKAHEAD: usize = 8;
 
@@ -48,7 +56,16 @@ pub(super) struct DenseStart<'a> {
     pub(super) corrections: &'a Corrections,
     /// Gains of the rows of the corrections.
     pub(super) gains: &'a Gains,
+    /// Whether the background may have points: false for a run that has started without them.
+    pub(super) has_background: bool,
     pub(super) stop: &'a AtomicBool,
+}
+
+/// What a dense initialisation has added, besides the splats.
+pub(super) struct DenseResult {
+    pub(super) depths: Depths,
+    /// Number of splats in the background.
+    pub(super) background: usize,
 }
 
 /// Input of stereo: the training views and the points of the dataset.
@@ -93,13 +110,13 @@ impl DenseStart<'_> {
         }
     }
 
-    /// Adds dense points to the initial splats, from depth maps of size `side`, and returns the maps.
+    /// Adds dense points and background points to the initial splats, from depth maps of size `side`.
     pub(super) fn add_to(
         &self,
         start: &mut init::InitialSplats,
         side: u32,
         events: &mut dyn FnMut(Event),
-    ) -> Result<Depths, TrainError> {
+    ) -> Result<DenseResult, TrainError> {
         let dataset = self.loader.dataset();
         let training = self.stereo_input()?;
         if memory_needed(&training.views, side) > self.memory.stereo_budget() {
@@ -107,10 +124,13 @@ impl DenseStart<'_> {
         }
         events(Event::StereoBegun { views: training.views.len() });
         let train = &dataset.split.train;
+        let mut is_cut_out = dataset.kind == DatasetKind::Blender;
         let mut picture = |view: usize| {
             self.loader.prefetch(&train[view..train.len().min(view + LOOKAHEAD)]);
             // Training itself warns of an image that cannot be read.
-            self.loader.get(train[view]).ok()
+            let picture = self.loader.get(train[view]).ok()?;
+            is_cut_out |= picture.alpha.is_some();
+            Some(picture)
         };
         let options =
             StereoOptions { longest_side: side, memory_bytes: u64::MAX, ..StereoOptions::default() };
@@ -122,7 +142,15 @@ impl DenseStart<'_> {
         let depths = depths.ok_or(TrainError::Stopped)?;
         let count = self.max_points(start) as f64 * self.kept_fraction(&depths);
         let wanted = PointOptions { count: count as usize, seed: self.config.recipe.seed };
-        let points = dense_points(&scene, &depths, &wanted);
+        let mut points = dense_points(&scene, &depths, &wanted);
+        let mut background = Vec::new();
+        if self.has_background && !is_cut_out && !points.is_empty() {
+            background = self.background(start, &points, &training.views, &depths);
+            let room = self.room(start) - background.len();
+            if points.len() > room {
+                points = dense_points(&scene, &depths, &PointOptions { count: room, ..wanted });
+            }
+        }
         if self.stop.load(Ordering::Relaxed) {
             return Err(TrainError::Stopped);
         }
@@ -140,18 +168,45 @@ impl DenseStart<'_> {
             confirmed: verdict.confirmed_fraction,
             views_per_point: verdict.views_per_point,
             points: points.len(),
+            background: background.len(),
         }));
         if !points.is_empty() {
-            self.add_points(start, &points);
+            self.add_points(start, &points, &background);
         }
-        Ok(depths)
+        Ok(DenseResult { depths, background: background.len() })
     }
 
-    /// Maximum number of points besides those of the dataset.
-    fn max_points(&self, start: &init::InitialSplats) -> usize {
-        let max_splats = self.config.recipe.max_splats;
+    /// Number of splats that the points of the dataset leave.
+    fn room(&self, start: &init::InitialSplats) -> usize {
         let taken = if start.is_random { 0 } else { start.splats.len() as u64 };
-        ((MAX_DENSE_FRACTION * max_splats as f64) as u64).min(max_splats.saturating_sub(taken)) as usize
+        self.config.recipe.max_splats.saturating_sub(taken) as usize
+    }
+
+    /// Maximum number of dense points.
+    fn max_points(&self, start: &init::InitialSplats) -> usize {
+        let half = MAX_DENSE_FRACTION * self.config.recipe.max_splats as f64;
+        (half as usize).min(self.room(start))
+    }
+
+    /// Background points for a scene with these dense points.
+    fn background(
+        &self,
+        start: &init::InitialSplats,
+        points: &[DensePoint],
+        views: &[StereoView],
+        depths: &Depths,
+    ) -> Vec<BackgroundPoint> {
+        let sparse: &[[f32; 3]] = if start.is_random { &[] } else { &start.splats.means };
+        let dense = points.iter().map(|point| point.position.map(|v| v as f32));
+        let positions: Vec<[f32; 3]> = sparse.iter().copied().chain(dense).collect();
+        let log_gains: Vec<[f64; 3]> = (0..views.len()).map(|view| self.log_gain(view)).collect();
+        let most = MAX_BACKGROUND_FRACTION * self.config.recipe.max_splats as f64;
+        let count = most.min(MAX_BACKGROUND_FRACTION_LEFT * self.room(start) as f64) as usize;
+        background_points(
+            views,
+            depths,
+            &BackgroundOptions { points: &positions, log_gains: &log_gains, count },
+        )
     }
 
     /// The fraction of the points that is kept.
@@ -179,23 +234,35 @@ impl DenseStart<'_> {
         })
     }
 
-    fn add_points(&self, start: &mut init::InitialSplats, points: &[DensePoint]) {
+    fn add_points(
+        &self,
+        start: &mut init::InitialSplats,
+        points: &[DensePoint],
+        background: &[BackgroundPoint],
+    ) {
         let recipe = &self.config.recipe;
         if start.is_random {
-            start.splats = Splats::with_capacity(recipe.sh_degree, points.len());
+            start.splats = Splats::with_capacity(recipe.sh_degree, points.len() + background.len());
             start.note = format!("{} splats from stereo (the dataset has no points)", points.len());
         } else {
             start.note += &format!(", {} from stereo", points.len());
         }
+        if !background.is_empty() {
+            start.note += &format!(", {} in the background", background.len());
+        }
         let opacity_logit = init::opacity_logit(recipe.start.opacity as f32);
         let mut coefficients = vec![0.0; start.splats.sh_stride()];
-        for point in points {
+        let dense = points.iter().map(|point| {
             let gain = self.log_gain(point.view as usize);
             let colour: [f32; 3] =
                 std::array::from_fn(|c| (f64::from(point.colour[c]) / (255.0 * libm::exp(gain[c]))) as f32);
+            (point.position, colour, point.scale)
+        });
+        let background = background.iter().map(|point| (point.position, point.colour, point.scale));
+        for (position, colour, scale) in dense.chain(background) {
             coefficients[..3].copy_from_slice(&colour.map(gausset_core::sh::dc_from_colour));
-            let log_scale = libm::log(f64::from(point.scale) * recipe.start.scale) as f32;
-            let mean = point.position.map(|v| v as f32);
+            let log_scale = libm::log(f64::from(scale) * recipe.start.scale) as f32;
+            let mean = position.map(|v| v as f32);
             start.splats.push(mean, [log_scale; 3], [1.0, 0.0, 0.0, 0.0], opacity_logit, &coefficients);
         }
     }
@@ -255,7 +322,8 @@ pub(super) fn write_depth_maps(
         if path.is_file() {
             continue;
         }
-        let known = |&depth: &f32| if depth > 0.0 { depth } else { f32::NAN };
+        let in_scene_units = |&depth: &f32| (f64::from(depth) * dataset.normalisation.unit) as f32;
+        let known = |depth: &f32| if *depth > 0.0 { in_scene_units(depth) } else { f32::NAN };
         let shape = [camera.height as usize, camera.width as usize];
         write_atomic(fs, &path, |file| npy::write(file, &shape, map.depth.iter().map(known)))?;
     }

@@ -37,7 +37,7 @@ use std::time::Instant;
 
 use gausset_core::Pose;
 use gausset_core::engine::{Engine, RenderOptions};
-use gausset_core::se3::Mat3;
+use gausset_core::splats_transform::Similarity;
 use gausset_io::atomic::FileSystem;
 use gausset_io::dataset::{Dataset, Loader};
 use gausset_io::run_folder::config_path;
@@ -122,7 +122,7 @@ impl Run {
         self.outputs.folder()
     }
 
-    /// The dataset of the run.
+    /// The dataset of the run, in normalised coordinates.
     #[must_use]
     pub fn dataset(&self) -> &Arc<Dataset> {
         &self.dataset
@@ -153,7 +153,7 @@ impl Run {
         self.clock.exclude(|| look(engine, &options))
     }
 
-    /// Current refined poses of the dataset's images, by index, in the dataset's axes. `None` if the run refines no
+    /// Current refined poses of the dataset's images, by index, in normalised coordinates. `None` if the run refines no
     /// poses or the device does not return them. The time does not count as training.
     pub fn refined_poses(&mut self) -> Option<Vec<Pose>> {
         if !self.corrections.refines_poses() {
@@ -163,10 +163,11 @@ impl Run {
         self.corrections.refined_poses(&self.dataset, &groups)
     }
 
-    /// Rotation from the dataset's axes, in which the device holds the splats, to those of `splats.ply`.
+    /// Transform from the normalised coordinates of the device, [`Self::dataset`] and [`Self::refined_poses`] to those of
+    /// `splats.ply`.
     #[must_use]
-    pub fn splats_from_dataset(&self) -> &Mat3 {
-        &self.outputs.record().up_rotation
+    pub fn saved_from_device(&self) -> Similarity {
+        self.outputs.record().saved_from_normalised()
     }
 
     /// Handle through which any thread can send requests to the run.

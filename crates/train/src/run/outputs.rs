@@ -5,9 +5,9 @@ use std::path::Path;
 use std::sync::Arc;
 use std::time::{Duration, Instant};
 
+use gausset_core::constants::NEAR_PLANE;
 use gausset_core::engine::TrainState;
 use gausset_core::se3::IDENTITY3;
-use gausset_core::splats_transform::Similarity;
 use gausset_io::atomic::{FileSystem, Overwrite, WriteError, WriteOptions};
 use gausset_io::dataset::Dataset;
 use gausset_io::metrics_log::MetricsLog;
@@ -159,15 +159,17 @@ impl RunOutputs {
         (recipe, scene): (&Recipe, &SceneFacts),
     ) -> Result<(), TrainError> {
         let _span = gausset_prof::span("export");
-        let (fs, rotation) = (&*self.fs, self.record.up_rotation);
-        let saved_from_dataset = Similarity::from_rotation(rotation);
+        let fs = &*self.fs;
+        let (saved_from_dataset, saved_from_normalised) =
+            (self.record.saved_from_dataset(), self.record.saved_from_normalised());
         let root = self.folder.root();
-        corrections.write_files(fs, root, dataset, &state.corrections, &saved_from_dataset)?;
+        corrections.write_files(fs, root, dataset, &state.corrections, &saved_from_normalised)?;
         let sky = Corrections::append_sky(&mut state.splats, &state.corrections, dataset, scene.extent);
-        let vertical_axis = (rotation != IDENTITY3).then(|| SAVED_UP.map(|v| v as f32));
+        let vertical_axis = (saved_from_dataset.rotation != IDENTITY3).then(|| SAVED_UP.map(|v| v as f32));
         let antialiased = recipe.antialiased;
         let georeference = dataset.georeference.as_ref().map(|found| found.origin);
         let offset = dataset.offset;
+        let near_plane = recipe.near_plane.distance(self.record.near_plane);
         let mut document = SplatFile {
             antialiased,
             sky,
@@ -177,7 +179,9 @@ impl RunOutputs {
             ..SplatFile::new(state.splats)
         };
         // An identity rotation must not change any bits.
-        document.transform(&saved_from_dataset);
+        document.transform(&saved_from_normalised);
+        document.saved_from_dataset = Some(saved_from_dataset);
+        document.near_plane = (near_plane != NEAR_PLANE).then_some(near_plane);
         let write = WriteOptions { label: "splats", needed_bytes: 0, overwrite: Overwrite::Replace };
         let path = splats_path(root);
         let written = splat::save(fs, &path, &document, &SaveOptions::default(), &write)?;

@@ -5,10 +5,11 @@ use std::path::Path;
 use std::sync::Arc;
 use std::sync::atomic::AtomicBool;
 
+use gausset_core::constants::NEAR_PLANE;
 use gausset_core::engine::{DeviceInfo, Engine, EngineError, TrainState};
 use gausset_core::{Pose, Splats};
 use gausset_io::dataset::init::{self, InitOptions};
-use gausset_io::dataset::{Dataset, DatasetKind, Loader, LoaderOptions};
+use gausset_io::dataset::{Dataset, DatasetKind, Loader, LoaderOptions, Normalisation};
 use gausset_io::splat::{self, Initial, LoadOptions, ReadLimits, SpzAxes};
 
 use super::budget::Forecast;
@@ -19,8 +20,9 @@ use super::{TrainError, start};
 use crate::config::{RunRecord, TrainConfig, equivalent_views};
 use crate::free_space::FreeSpaceViews;
 use crate::memory::MemoryPlan;
-use crate::option_values::{Background, Colours, FreeSpace, RandomBackground};
-use crate::recipe::{ColourRows, SceneFacts};
+use crate::near_plane;
+use crate::option_values::{Background, Colours, FreeSpace, NearPlane, RandomBackground};
+use crate::recipe::{ColourRows, Recipe, SceneFacts};
 use crate::up;
 use crate::views::Cursor;
 
@@ -29,6 +31,22 @@ use crate::views::Cursor;
 const MIN_SKY_VIEWS: u64 = 40;
 /// Background threads of the loader.
 const LOADER_THREADS: usize = 1;
+
+/// The normalisation of a new run on this dataset.
+pub(super) fn normalisation(dataset: &Dataset) -> Normalisation {
+    let existing = dataset.normalisation;
+    if existing == Normalisation::default() { Normalisation::from_dataset(dataset) } else { existing }
+}
+
+/// The dataset in the normalised coordinates of a run, in which everything up to the written results takes place.
+pub(super) fn normalised(dataset: Arc<Dataset>, by: Normalisation) -> Arc<Dataset> {
+    if dataset.normalisation == by {
+        return dataset;
+    }
+    let mut dataset = Arc::unwrap_or_clone(dataset);
+    dataset.normalise(by);
+    Arc::new(dataset)
+}
 
 /// The initial splats, with a note on their origin.
 pub(super) fn initial_splats(
@@ -45,7 +63,7 @@ pub(super) fn initial_splats(
         seed: recipe.seed,
     };
     let start = match &config.data.init {
-        Some(path) => from_file(path, &options, config)?,
+        Some(path) => from_file(path, &options, config, &dataset.normalisation)?,
         None => init::initial_splats(dataset, &options),
     };
     if start.splats.is_empty() {
@@ -60,19 +78,23 @@ fn from_file(
     path: &Path,
     options: &InitOptions,
     config: &TrainConfig,
+    normalisation: &Normalisation,
 ) -> Result<init::InitialSplats, TrainError> {
+    let normalised_from_dataset = normalisation.dataset_from_normalised().inverse();
     let limits = ReadLimits { memory_bytes: MemoryPlan::start_budget(config.max_memory_bytes()) };
     let load = LoadOptions { limits, spz_frame: config.data.spz_frame.map(SpzAxes::from) };
     let mut start = match splat::load_initial_with(path, &load)? {
         Initial::Splats(file) => {
             // The sky is learnt again; sky splats of the file would only interfere.
-            let splats = finite_splats(file.scene().into_owned()).with_sh_degree(options.sh_degree);
+            let mut splats = finite_splats(file.scene().into_owned()).with_sh_degree(options.sh_degree);
+            normalised_from_dataset.apply_to_splats(&mut splats);
             let sky =
                 if file.sky > 0 { format!(" without the {} of a sky", file.sky) } else { String::new() };
             init::InitialSplats { note: format!("{} splats{sky}", splats.len()), splats, is_random: false }
         }
         Initial::Points(cloud) => {
-            let positions: Vec<[f64; 3]> = cloud.positions.iter().map(|p| p.map(f64::from)).collect();
+            let positions: Vec<[f64; 3]> =
+                cloud.positions.iter().map(|p| normalised_from_dataset.apply(p.map(f64::from))).collect();
             init::from_points(&positions, cloud.colours.as_deref(), options)
         }
     };
@@ -98,6 +120,20 @@ pub(super) fn free_space_views(
     Ok(FreeSpaceViews::new(dataset, dataset.read_tracks(memory)?))
 }
 
+/// The near plane of a new run, in scene units: as chosen, or from the points that the images see. `dataset` is
+/// normalised.
+fn resolve_near_plane(config: &TrainConfig, dataset: &Dataset) -> Result<f64, TrainError> {
+    if let NearPlane::Distance(distance) = config.recipe.near_plane {
+        return Ok(distance);
+    }
+    let unit = dataset.normalisation.unit;
+    if dataset.points.is_empty() {
+        return Ok(unit * NEAR_PLANE);
+    }
+    let tracks = dataset.read_tracks(MemoryPlan::tracks_budget(config.max_memory_bytes()))?;
+    Ok(unit * near_plane::from_points(dataset, &tracks).unwrap_or(NEAR_PLANE))
+}
+
 /// Poses of the training views.
 pub(super) fn train_poses(dataset: &Dataset) -> Vec<Pose> {
     dataset.split.train.iter().map(|&index| dataset.images[index].pose).collect()
@@ -112,8 +148,8 @@ pub(super) fn run_record(
     colours: Colours,
     stereo_side: Option<u32>,
     sky: bool,
-) -> RunRecord {
-    RunRecord {
+) -> Result<RunRecord, TrainError> {
+    Ok(RunRecord {
         version: env!("CARGO_PKG_VERSION").to_owned(),
         device: device.kind.clone(),
         device_name: device.name.clone(),
@@ -123,7 +159,8 @@ pub(super) fn run_record(
         train_images: dataset.split.train.len() as u64,
         test_images: dataset.split.test.len() as u64,
         start: start.note.clone(),
-        scene_extent: dataset.scene_extent,
+        scene_extent: dataset.scene_extent * dataset.normalisation.unit,
+        near_plane: Some(resolve_near_plane(config, dataset)?),
         background: match config.background {
             Background::Colour(colour) => colour,
             _ if sky => [0.0; 3],
@@ -137,9 +174,11 @@ pub(super) fn run_record(
         },
         colours,
         stereo_side,
+        background_points: None,
         offset: dataset.offset,
+        normalisation: dataset.normalisation,
         up_rotation: up::rotation_of(config.up, dataset),
-    }
+    })
 }
 
 /// Whether a sky is learnt: by default if there are enough photographs and none has its background cut out.
@@ -161,10 +200,12 @@ pub(super) fn learns_sky(background: Background, loader: &Loader) -> bool {
     }
 }
 
-/// Facts about the scene that the recipe needs.
-pub(super) fn scene_facts(record: &RunRecord, colours: ColourRows) -> SceneFacts {
+/// Facts about the scene that the recipe needs, in normalised coordinates.
+pub(super) fn scene_facts(recipe: &Recipe, record: &RunRecord, colours: ColourRows) -> SceneFacts {
+    let unit = record.normalisation.unit;
     SceneFacts {
-        extent: record.scene_extent,
+        extent: record.scene_extent / unit,
+        near_plane: recipe.near_plane.distance(record.near_plane) / unit,
         background: record.background,
         sky: record.sky,
         random_background: record.random_background,
@@ -229,8 +270,8 @@ pub fn predict_run(
     let budget = MemoryPlan::opening_budget(memory.limit);
     let (colours, gains) = corrections::initial_colours(recipe, &loader, budget, None)?;
     let corrections = Corrections::new(recipe, colours, dataset, sky);
-    let record = run_record(config, dataset, &engine.describe(), &start, colours, None, sky);
-    let scene = scene_facts(&record, corrections.colour_rows());
+    let record = run_record(config, dataset, &engine.describe(), &start, colours, None, sky)?;
+    let scene = scene_facts(recipe, &record, corrections.colour_rows());
     let state = TrainState::new(start.splats, corrections.initial_groups(&gains));
     let mut feed = Feed::new(loader, recipe.seed, Cursor::default(), 0);
     engine.limit_memory(memory.device_bytes());

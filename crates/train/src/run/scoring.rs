@@ -3,6 +3,7 @@
 use gausset_core::engine::{RenderOptions, TrainState};
 use gausset_metrics::SsimDefinition;
 
+use super::advance::RunPhase;
 use super::corrections::Corrections;
 use super::device::Wait;
 use super::summary::EvaluationLine;
@@ -36,9 +37,7 @@ impl Run {
             // An evaluation during training should be cheap.
             ScoringTime::DuringTraining => (MetricSet::ImageOnly, None),
             ScoringTime::AtEnd => {
-                if self.scene.sky && self.device.exported_splats().is_none() {
-                    self.load_exported()?;
-                }
+                self.use_exported_splats()?;
                 (MetricSet::All, Some(self.outputs.evaluation()))
             }
         };
@@ -91,14 +90,21 @@ impl Run {
         Ok(None)
     }
 
-    /// Begins to score some training views, for comparison with the held-out ones.
-    pub(super) fn begin_training_scores(&mut self) -> Result<Evaluation, TrainError> {
+    /// Begins to score some training views, for comparison with the held-out ones and for their haze.
+    pub(super) fn begin_training_scores(
+        &mut self,
+        held_out: Option<Box<EvalReport>>,
+    ) -> Result<RunPhase, TrainError> {
+        self.clock.pause();
+        self.use_exported_splats()?;
         let exposures = self.exposures()?;
         let options = EvalOptions {
             max_views: Some(SCORED_TRAINING_VIEWS),
+            measures: MetricSet::WithHaze,
             ..self.eval_options(Split::Train, exposures)
         };
-        Ok(Evaluation::begin(self.device.engine(), self.feed.loader(), options, None)?)
+        let evaluation = Evaluation::begin(self.device.engine(), self.feed.loader(), options, None)?;
+        Ok(RunPhase::ScoringTraining(held_out, Box::new(evaluation)))
     }
 
     /// Options with which this run renders a view for display.
@@ -107,8 +113,11 @@ impl Run {
         self.device.render_options(recipe.eval_options(self.clock.scheduled(), &self.scene))
     }
 
-    /// Replaces the state on the device with the splats of `splats.ply`, sky included. No step may follow.
-    fn load_exported(&mut self) -> Result<(), TrainError> {
+    /// Replaces the state on the device with the splats of `splats.ply`, if these have a sky. No step may follow.
+    fn use_exported_splats(&mut self) -> Result<(), TrainError> {
+        if !self.scene.sky || self.device.exported_splats().is_some() {
+            return Ok(());
+        }
         // The optimiser moments are freed before the new state is allocated.
         let TrainState { mut splats, corrections: groups, .. } = self.save()?;
         let sky = Corrections::append_sky(&mut splats, &groups, &self.dataset, self.scene.extent);
@@ -123,7 +132,10 @@ impl Run {
         }
         let groups = self.device.engine().read_corrections()?;
         let gains = self.corrections.learnt_gains(&self.dataset, &groups);
-        Ok(gains.map(|gains| gains.exposures(&self.dataset)))
+        Ok(gains.map(|gains| match self.corrections.refined_poses(&self.dataset, &groups) {
+            Some(poses) => gains.exposures_at(&self.dataset, &poses),
+            None => gains.exposures(&self.dataset),
+        }))
     }
 
     /// Options with which this run evaluates.
@@ -134,7 +146,7 @@ impl Run {
             render: self.display_options(),
             scene_splats: self.device.exported_splats(),
             exposures,
-            splats_from_dataset: gausset_core::se3::IDENTITY3,
+            splats_from_dataset: gausset_core::splats_transform::Similarity::IDENTITY,
             reduction: 1,
             ssim: SsimDefinition::default(),
             measures: MetricSet::ImageOnly,

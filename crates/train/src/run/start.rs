@@ -56,6 +56,8 @@ impl Run {
     ) -> Result<Self, TrainError> {
         let Session { dataset, engine, device_choice, fs, stop, has_viewer } = session;
         let config = make_absolute(config);
+        let normalisation = prepare::normalisation(&dataset);
+        let dataset = prepare::normalised(dataset, normalisation);
         // All checks that can fail come before anything is written or removed.
         let mut start = prepare::initial_splats(&config, &dataset)?;
         let device = Device::new(engine, has_viewer, &config, &dataset, start.splats.len() as u64)?;
@@ -64,10 +66,16 @@ impl Run {
         let sky = prepare::learns_sky(config.background, &loader);
         let (colours, gains) = corrections::initial_colours(&config.recipe, &loader, budget, None)?;
         let corrections = Corrections::new(&config.recipe, colours, &dataset, sky);
-        let (side, depths) = {
-            let (config, memory, corrections) = (&config, device.memory(), &corrections);
-            let dense =
-                DenseStart { config, loader: &loader, memory, corrections, gains: &gains, stop: &stop };
+        let (side, dense) = {
+            let dense = DenseStart {
+                config: &config,
+                loader: &loader,
+                memory: device.memory(),
+                corrections: &corrections,
+                gains: &gains,
+                has_background: true,
+                stop: &stop,
+            };
             match dense.map_side(&start)? {
                 None => (None, None),
                 Some(side) => {
@@ -78,14 +86,15 @@ impl Run {
         };
         let record = RunRecord {
             device_choice,
-            ..prepare::run_record(&config, &dataset, &device.describe(), &start, colours, side, sky)
+            background_points: dense.as_ref().map(|dense| dense.background as u64).filter(|&n| n > 0),
+            ..prepare::run_record(&config, &dataset, &device.describe(), &start, colours, side, sky)?
         };
         let recorded = RecordedRun { config: config.clone(), record };
         let folder = RunFolder::create(&*fs, folder, overwrite)?;
         folder.write_config(&*fs, &recorded.to_toml())?;
         folder.write_data_list(&*fs, &dataset.data_list())?;
-        if let Some(depths) = depths.filter(|_| config.outputs.keep_depth) {
-            dense::write_depth_maps(&*fs, &folder, &dataset, &depths)?;
+        if let Some(dense) = dense.filter(|_| config.outputs.keep_depth) {
+            dense::write_depth_maps(&*fs, &folder, &dataset, &dense.depths)?;
         }
         let state = TrainState::new(start.splats, corrections.initial_groups(&gains));
         let setup = RunSetup { dataset, fs, stop, device, loader, corrections, state, header: None };
@@ -111,6 +120,7 @@ impl Run {
         let config = recorded.resumed_with(&make_absolute(config).to_options(), &config_file)?;
         check_dataset(folder.root(), &recorded, &dataset)?;
         check_init(&recorded)?;
+        let dataset = prepare::normalised(dataset, recorded.record.normalisation);
         let search = folder.newest_checkpoint(&*fs)?;
         for line in search.lines() {
             events(Event::Warning(RunWarning::DamagedCheckpoint(line)));
@@ -132,10 +142,16 @@ impl Run {
             let decided = Some(recorded.record.colours);
             let (_, gains) = corrections::initial_colours(&config.recipe, &loader, budget, decided)?;
             if let Some(side) = recorded.record.stereo_side {
-                let (config, memory, corrections) = (&config, device.memory(), &corrections);
-                let dense =
-                    DenseStart { config, loader: &loader, memory, corrections, gains: &gains, stop: &stop };
-                let depths = dense.add_to(&mut start, side, events)?;
+                let dense = DenseStart {
+                    config: &config,
+                    loader: &loader,
+                    memory: device.memory(),
+                    corrections: &corrections,
+                    gains: &gains,
+                    has_background: recorded.record.background_points.is_some(),
+                    stop: &stop,
+                };
+                let depths = dense.add_to(&mut start, side, events)?.depths;
                 if config.outputs.keep_depth {
                     dense::write_depth_maps(&*fs, &folder, &dataset, &depths)?;
                 }
@@ -167,7 +183,7 @@ impl Run {
     ) -> Result<Self, TrainError> {
         let RunSetup { dataset, fs, stop, mut device, loader, corrections, state, header } = setup;
         let last = header.as_ref().map(|header| header.step);
-        let scene = prepare::scene_facts(&record, corrections.colour_rows());
+        let scene = prepare::scene_facts(&config.recipe, &record, corrections.colour_rows());
         let outputs = RunOutputs::open(fs, folder, record, &config.outputs, last)?;
         let cursor = header.as_ref().map(|header| header.cursor).unwrap_or_default();
         let cache_bytes = MemoryPlan::downsampled_budget(device.memory().limit);

@@ -4,9 +4,9 @@ use std::path::Path;
 use std::sync::Arc;
 
 use gausset::Failure;
-use gausset::saved_run::NO_ROTATION;
 use gausset_compute::Pool;
 use gausset_core::engine::{RenderOptions, TrainView};
+use gausset_core::splats_transform::Similarity;
 use gausset_core::{Camera, Pose, Splats, TargetImage};
 use gausset_io::splat::{self, LoadOptions};
 use gausset_scenes::workload::{HEIGHT, SPLATS, WIDTH, Workload, WorkloadState, pattern};
@@ -47,7 +47,7 @@ impl BenchScene {
             console.warn("the splats", line);
         }
         let cameras = match &args.camera {
-            Some(cameras) => cameras::read_path(cameras, args.size, &NO_ROTATION, None)?,
+            Some(cameras) => cameras::read_path(cameras, args.size, &Similarity::IDENTITY, None)?,
             None => {
                 let [width, height] = args.size.map_or([None, None], |size| size.map(Some));
                 let shape = ImageShape { width, height, vertical_fov: None };

@@ -155,6 +155,8 @@ pub(in crate::splat) struct CommentMetadata {
     pub(in crate::splat) georeference: Option<EarthPlace>,
     /// `gausset offset …`: what was subtracted from the dataset's coordinates.
     pub(in crate::splat) offset: Option<[f64; 3]>,
+    /// `gausset near_plane D`: near plane of the training, more than 0.
+    pub(in crate::splat) near_plane: Option<f64>,
     /// `gausset sky N`: number of splats at the end that are the sky.
     pub(in crate::splat) sky: u64,
 }
@@ -273,6 +275,8 @@ impl CommentMetadata {
             self.georeference = earth_place(numbers);
         } else if let Some(numbers) = text.strip_prefix("gausset offset") {
             self.offset = finite_numbers(numbers).and_then(|numbers| numbers.try_into().ok());
+        } else if let Some(number) = text.strip_prefix("gausset near_plane") {
+            self.near_plane = number.trim().parse().ok().filter(|near| is_near_plane(*near));
         } else if let Some(count) = text.strip_prefix("gausset sky") {
             self.sky = count.trim().parse().unwrap_or(0);
         } else if let Some(axis) = text.strip_prefix("vertical axis:") {
@@ -285,6 +289,11 @@ impl CommentMetadata {
             };
         }
     }
+}
+
+/// Whether splats can be rendered with this near plane: devices compute in f32.
+pub(super) fn is_near_plane(near: f64) -> bool {
+    near > 0.0 && (near as f32).is_finite()
 }
 
 /// Parses numbers separated by blanks; `None` if one is not finite.

@@ -49,6 +49,7 @@ pub(in crate::splat) fn read_ply(source: &mut SourceFile<'_>) -> Result<Initial,
                 saved_from_dataset: header.comments.saved_from_dataset,
                 georeference: header.comments.georeference,
                 offset: header.comments.offset,
+                near_plane: header.comments.near_plane,
                 sky,
                 ..document
             })

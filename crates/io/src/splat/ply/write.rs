@@ -5,6 +5,7 @@ use std::io::{self, Write};
 
 use gausset_core::Splats;
 
+use super::header::is_near_plane;
 use crate::dataset::georeference::EarthPlace;
 use crate::splat::{Format, SaveOptions, SaveReport, SplatFile};
 
@@ -106,6 +107,9 @@ pub(in crate::splat) fn comments(document: &SplatFile) -> String {
     }
     if let Some([x, y, z]) = document.offset {
         let _ = writeln!(text, "comment gausset offset {x} {y} {z}");
+    }
+    if let Some(near) = document.near_plane.filter(|near| is_near_plane(*near)) {
+        let _ = writeln!(text, "comment gausset near_plane {near}");
     }
     if document.sky > 0 {
         let _ = writeln!(text, "comment gausset sky {}", document.sky);

@@ -47,7 +47,7 @@ fn panic_if_requested(frame: &str) {
 }
 
 #[cfg(not(debug_assertions))]
-const fn rehearse(_frame: &str) {}
+const fn panic_if_requested(_frame: &str) {}
 
 /// Processes one frame up to its written, not yet renamed files. Returns `None` if cancelled.
 pub(super) fn process_frame(

@@ -32,7 +32,7 @@ mod tests {
     fn sharpness_is_the_variance_of_the_laplacian() {
         assert_eq!(of(|_, _| 90), 0.0);
         assert_eq!(of(|x, y| (10 * x + 7 * y) as u8), 0.0);
-        // A checkerboard of 0 and 100: the Laplacian is 400 and -400.
+        // A chequerboard of 0 and 100: the Laplacian is 400 and -400.
         let checker = |high: u8| move |x: usize, y: usize| if (x + y).is_multiple_of(2) { 0 } else { high };
         assert_eq!(of(checker(100)), 160_000.0);
         // Half the contrast gives a quarter of the variance.

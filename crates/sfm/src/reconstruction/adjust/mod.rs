@@ -1,9 +1,10 @@
-//! Bundle adjustment of panoramas: poses and points that minimise the angular errors of bearings (Triggs et al. 2000,
-//! "Bundle adjustment: a modern synthesis").
+//! Bundle adjustment: poses and points that minimise the angular errors of the bearings of panoramas, or the pixel errors
+//! of pictures, with their cameras (Triggs et al. 2000, "Bundle adjustment: a modern synthesis").
 //!
 //! A point in the axes of a panorama is `y = R X + t`; its error is the difference between `y/|y|` and the bearing `b`
-//! along two directions perpendicular to it, in radians (the sine of the angle). Levenberg-Marquardt with Huber loss;
-//! points are eliminated (Schur complement). Sums are computed by panorama in the order of observations, so results are
+//! along two directions perpendicular to it, in radians (the sine of the angle). With unknown focal lengths angles would
+//! shrink as these grow, so errors of pictures are in pixels. Levenberg-Marquardt with Huber loss; points are eliminated
+//! (Schur complement). Sums are computed by panorama in the order of observations, so results are
 //! bit-identical for any number of threads.
 
 mod residual;
@@ -15,8 +16,9 @@ use gausset_core::Pose;
 use gausset_core::matrix::{Mat3, dot, mul_vec};
 use gausset_core::se3;
 
+use crate::reconstruction::picture::{CAMERA_PARAMETERS, PictureCamera};
 use crate::reconstruction::solve::{inverse_symmetric, solve};
-use residual::{LinearisedResidual, huber_loss, linearise};
+use residual::{LinearisedResidual, huber_loss, huber_loss_pixel, linearise, linearise_pixel};
 
 /// Points per task.
 const POINTS_PER_TASK: usize = 256;
@@ -28,7 +30,45 @@ const POSE_PARAMETERS: usize = 6;
 pub(crate) struct Observation {
     pub(crate) pose: u32,
     pub(crate) point: u32,
-    pub(crate) bearing: [f64; 3],
+    pub(crate) target: Target,
+}
+
+/// What was seen of a point.
+#[derive(Clone, Copy, Debug)]
+pub(crate) enum Target {
+    /// A bearing of a panorama.
+    Bearing([f64; 3]),
+    /// A pixel of a picture with this camera.
+    Pixel {
+        /// Index of the camera.
+        camera: u32,
+        /// Continuous position, px.
+        pixel: [f64; 2],
+    },
+}
+
+/// A camera that is adjusted.
+#[derive(Clone, Copy, Debug)]
+pub(crate) struct AdjustedCamera {
+    pub(crate) camera: PictureCamera,
+    /// Expected values of [ln f, k1, k2], and their weights: squared px divided by the variance.
+    pub(crate) expected: [f64; CAMERA_PARAMETERS],
+    pub(crate) weights: [f64; CAMERA_PARAMETERS],
+    /// Number of leading parameters that are adjusted.
+    pub(crate) free: usize,
+}
+
+impl AdjustedCamera {
+    /// Differences from the expected values.
+    fn offsets(&self) -> [f64; CAMERA_PARAMETERS] {
+        let [k1, k2] = self.camera.radial;
+        let values = [libm::log(self.camera.focal), k1, k2];
+        std::array::from_fn(|k| values[k] - self.expected[k])
+    }
+
+    fn cost(&self) -> f64 {
+        self.offsets().iter().zip(self.weights).map(|(off, weight)| weight * off * off).sum()
+    }
 }
 
 /// Parameters and observations. Only the first pose is fixed; the scale stays near its start.
@@ -36,11 +76,41 @@ pub(crate) struct Observation {
 pub(crate) struct BundleProblem {
     pub(crate) poses: Vec<Pose>,
     pub(crate) points: Vec<[f64; 3]>,
+    /// Cameras of pictures; none for panoramas.
+    pub(crate) cameras: Vec<AdjustedCamera>,
     /// Ordered by point.
     pub(crate) observations: Vec<Observation>,
 }
 
 impl BundleProblem {
+    fn loss(&self, o: &Observation, huber: f64) -> f64 {
+        let (pose, point) = (&self.poses[o.pose as usize], self.points[o.point as usize]);
+        match o.target {
+            Target::Bearing(bearing) => huber_loss(pose, point, bearing, huber),
+            Target::Pixel { camera, pixel } => {
+                huber_loss_pixel(pose, point, &self.cameras[camera as usize].camera, pixel, huber)
+            }
+        }
+    }
+
+    fn linearised(&self, o: &Observation, huber: f64) -> LinearisedResidual {
+        let (pose, point) = (&self.poses[o.pose as usize], self.points[o.point as usize]);
+        match o.target {
+            Target::Bearing(bearing) => linearise(pose, point, bearing, huber),
+            Target::Pixel { camera, pixel } => {
+                let AdjustedCamera { camera, free, .. } = &self.cameras[camera as usize];
+                linearise_pixel(pose, point, camera, pixel, (huber, *free))
+            }
+        }
+    }
+
+    fn camera_of(&self, o: &Observation) -> Option<usize> {
+        match o.target {
+            Target::Pixel { camera, .. } => Some(camera as usize),
+            Target::Bearing(_) => None,
+        }
+    }
+
     /// Index of the first observation of each point.
     fn starts(&self) -> Vec<usize> {
         let mut starts = vec![0; self.points.len() + 1];
@@ -56,23 +126,23 @@ impl BundleProblem {
     fn cost(&self, huber: f64, pool: &Pool) -> f64 {
         let parts = pool.map(self.observations.len().div_ceil(4 * POINTS_PER_TASK), |part| {
             let of_part = self.observations.iter().skip(4 * POINTS_PER_TASK * part).take(4 * POINTS_PER_TASK);
-            of_part
-                .map(|o| {
-                    huber_loss(&self.poses[o.pose as usize], self.points[o.point as usize], o.bearing, huber)
-                })
-                .sum::<f64>()
+            of_part.map(|o| self.loss(o, huber)).sum::<f64>()
         });
-        parts.iter().sum()
+        parts.iter().sum::<f64>() + self.cameras.iter().map(AdjustedCamera::cost).sum::<f64>()
     }
 
-    /// Reduces the cost by at most `rounds` steps; errors above `huber` (radians) have linear instead of quadratic
-    /// loss. Returns the root of the mean loss, radians. When `stop` is set, it keeps the result of the last complete
+    /// Reduces the cost by at most `rounds` steps; errors above `huber` (radians or px) have linear instead of quadratic
+    /// loss. Returns the root of the mean loss, in the same unit. When `stop` is set, it keeps the result of the last complete
     /// step.
     pub(crate) fn minimise(&mut self, huber: f64, rounds: usize, pool: &Pool, stop: &AtomicBool) -> f64 {
         let starts = self.starts();
         let mut of_pose = vec![Vec::new(); self.poses.len()];
+        let mut of_camera = vec![Vec::new(); self.cameras.len()];
         for (at, observation) in self.observations.iter().enumerate() {
             of_pose[observation.pose as usize].push(at);
+            if let Some(camera) = self.camera_of(observation) {
+                of_camera[camera].push(at);
+            }
         }
         let mut cost = self.cost(huber, pool);
         let mut damping = 1e-4;
@@ -80,7 +150,7 @@ impl BundleProblem {
             let rows = self.linearise(huber, pool);
             let mut better = None;
             while better.is_none() && damping < 1e8 && !stop.load(Ordering::Relaxed) {
-                let Some(next) = self.step(&rows, &starts, &of_pose, damping, pool) else {
+                let Some(next) = self.step(&rows, &starts, [&of_pose, &of_camera], damping, pool) else {
                     damping *= 10.0;
                     continue;
                 };
@@ -106,11 +176,7 @@ impl BundleProblem {
     fn linearise(&self, huber: f64, pool: &Pool) -> Vec<LinearisedResidual> {
         let parts = pool.map(self.observations.len().div_ceil(4 * POINTS_PER_TASK), |part| {
             let of_part = self.observations.iter().skip(4 * POINTS_PER_TASK * part).take(4 * POINTS_PER_TASK);
-            of_part
-                .map(|o| {
-                    linearise(&self.poses[o.pose as usize], self.points[o.point as usize], o.bearing, huber)
-                })
-                .collect::<Vec<LinearisedResidual>>()
+            of_part.map(|o| self.linearised(o, huber)).collect::<Vec<LinearisedResidual>>()
         });
         parts.concat()
     }
@@ -120,7 +186,7 @@ impl BundleProblem {
         &self,
         rows: &[LinearisedResidual],
         starts: &[usize],
-        of_pose: &[Vec<usize>],
+        [of_pose, of_camera]: [&[Vec<usize>]; 2],
         damping: f64,
         pool: &Pool,
     ) -> Option<Self> {
@@ -134,7 +200,8 @@ impl BundleProblem {
             })
             .concat();
         let count = self.poses.len();
-        let n = POSE_PARAMETERS * count;
+        let of_poses = POSE_PARAMETERS * count;
+        let n = of_poses + CAMERA_PARAMETERS * self.cameras.len();
         // Rows of blocks; each is computed by one task.
         let blocks = pool.map(count, |i| self.block_row(i, rows, starts, &of_pose[i], &eliminated, damping));
         let (mut matrix, mut twists) = (vec![0.0; n * n], vec![0.0; n]);
@@ -147,21 +214,41 @@ impl BundleProblem {
                 twists[POSE_PARAMETERS * i + k] = right[k];
             }
         }
+        let blocks = pool.map(self.cameras.len(), |g| {
+            self.camera_block_row(g, rows, starts, &of_camera[g], &eliminated, damping)
+        });
+        for (g, (row, right)) in blocks.iter().enumerate() {
+            let width = of_poses + CAMERA_PARAMETERS * (g + 1);
+            for k in 0..CAMERA_PARAMETERS {
+                let at = of_poses + CAMERA_PARAMETERS * g + k;
+                matrix[at * n..at * n + width].copy_from_slice(&row[k * width..(k + 1) * width]);
+                twists[at] = right[k];
+            }
+        }
         if !solve(&mut matrix, &mut twists) {
             return None;
         }
         let mut next = self.clone();
-        for (pose, twist) in next.poses.iter_mut().zip(twists.chunks_exact(POSE_PARAMETERS)) {
+        for (pose, twist) in next.poses.iter_mut().zip(twists[..of_poses].chunks_exact(POSE_PARAMETERS)) {
             let twist = [twist[0], twist[1], twist[2], twist[3], twist[4], twist[5]];
             *pose = se3::exp(twist).compose(pose);
             pose.rotation = se3::orthonormalise(&pose.rotation);
+        }
+        let of_cameras = twists[of_poses..].as_chunks::<CAMERA_PARAMETERS>().0;
+        for (camera, step) in next.cameras.iter_mut().zip(of_cameras) {
+            camera.camera = camera.camera.moved(*step);
         }
         for p in 0..points {
             let mut right = eliminated[p].gradient;
             for (row, o) in rows[starts[p]..starts[p + 1]].iter().zip(&self.observations[starts[p]..]) {
                 let twist = &twists[POSE_PARAMETERS * o.pose as usize..];
                 for e in 0..2 {
-                    let moved: f64 = row.jacobian_pose[e].iter().zip(twist).map(|(a, b)| a * b).sum();
+                    let mut moved: f64 = row.jacobian_pose[e].iter().zip(twist).map(|(a, b)| a * b).sum();
+                    if let Some(camera) = self.camera_of(o) {
+                        moved += (0..CAMERA_PARAMETERS)
+                            .map(|k| row.jacobian_camera[e][k] * of_cameras[camera][k])
+                            .sum::<f64>();
+                    }
                     (0..3).for_each(|k| right[k] -= row.weight * row.jacobian_point[e][k] * moved);
                 }
             }
@@ -231,6 +318,103 @@ impl BundleProblem {
     }
 }
 
+impl BundleProblem {
+    /// The rows of the reduced normal equations of one camera, up to its diagonal block, and its right-hand side.
+    fn camera_block_row(
+        &self,
+        g: usize,
+        rows: &[LinearisedResidual],
+        starts: &[usize],
+        own: &[usize],
+        eliminated: &[EliminatedPoint],
+        damping: f64,
+    ) -> (Vec<f64>, [f64; CAMERA_PARAMETERS]) {
+        let first = POSE_PARAMETERS * self.poses.len();
+        let width = first + CAMERA_PARAMETERS * (g + 1);
+        let (mut block, mut right) = (vec![0.0; CAMERA_PARAMETERS * width], [0.0; CAMERA_PARAMETERS]);
+        for &at in own {
+            let row = &rows[at];
+            let p = self.observations[at].point as usize;
+            let pose = self.observations[at].pose as usize;
+            for e in 0..2 {
+                for k in 0..CAMERA_PARAMETERS {
+                    let weighted = row.weight * row.jacobian_camera[e][k];
+                    right[k] -= weighted * row.residual[e];
+                    for l in 0..POSE_PARAMETERS {
+                        block[k * width + POSE_PARAMETERS * pose + l] += weighted * row.jacobian_pose[e][l];
+                    }
+                    for l in 0..=k {
+                        block[k * width + first + CAMERA_PARAMETERS * g + l] +=
+                            weighted * row.jacobian_camera[e][l];
+                    }
+                }
+            }
+            let w = row.camera_coupling();
+            let through: [[f64; 3]; CAMERA_PARAMETERS] = w.map(|w| {
+                let inverse = &eliminated[p].inverse;
+                std::array::from_fn(|k| (0..3).map(|m| w[m] * inverse[m][k]).sum())
+            });
+            for k in 0..CAMERA_PARAMETERS {
+                right[k] -= dot(through[k], eliminated[p].gradient);
+            }
+            for (other, o) in rows[starts[p]..starts[p + 1]].iter().zip(&self.observations[starts[p]..]) {
+                let of_pose = other.coupling();
+                let of_camera = other.camera_coupling();
+                for k in 0..CAMERA_PARAMETERS {
+                    for l in 0..POSE_PARAMETERS {
+                        block[k * width + POSE_PARAMETERS * o.pose as usize + l] -=
+                            dot(through[k], of_pose[l]);
+                    }
+                    for (l, of_camera) in of_camera.iter().enumerate() {
+                        if let Some(h) = self.camera_of(o).filter(|h| *h < g || *h == g && l <= k) {
+                            block[k * width + first + CAMERA_PARAMETERS * h + l] -=
+                                dot(through[k], *of_camera);
+                        }
+                    }
+                }
+            }
+        }
+        let offsets = self.cameras[g].offsets();
+        for k in 0..CAMERA_PARAMETERS {
+            // The first pose is fixed.
+            block[k * width..k * width + POSE_PARAMETERS].fill(0.0);
+            let prior = self.cameras[g].weights[k];
+            right[k] -= prior * offsets[k];
+            let diagonal = &mut block[k * width + first + CAMERA_PARAMETERS * g + k];
+            *diagonal += prior;
+            *diagonal += damping * diagonal.abs() + 1e-12;
+            if k >= self.cameras[g].free {
+                (*diagonal, right[k]) = (1.0, 0.0);
+            }
+        }
+        (block, right)
+    }
+}
+
+/// One Gauss-Newton step of a pose to landmarks (position, bearing) with fixed positions.
+pub(crate) fn adjust_pose(pose: &mut Pose, landmarks: &[([f64; 3], [f64; 3])], huber: f64) {
+    const N: usize = POSE_PARAMETERS;
+    let (mut normal, mut right) = ([0.0; N * N], [0.0; N]);
+    for (position, bearing) in landmarks {
+        let row = linearise(pose, *position, *bearing, huber);
+        for e in 0..2 {
+            for k in 0..N {
+                let weighted = row.weight * row.jacobian_pose[e][k];
+                right[k] -= weighted * row.residual[e];
+                for l in 0..=k {
+                    normal[k * N + l] += weighted * row.jacobian_pose[e][l];
+                }
+            }
+        }
+    }
+    for k in 0..N {
+        normal[k * N + k] += 1e-9 * normal[k * N + k] + 1e-12;
+    }
+    if solve(&mut normal, &mut right) && right.iter().all(|v| v.is_finite()) {
+        *pose = se3::exp(right).compose(pose);
+    }
+}
+
 /// Terms of an eliminated point.
 #[derive(Clone, Copy, Debug)]
 struct EliminatedPoint {
@@ -284,11 +468,11 @@ mod tests {
                 let y = pose.apply(*point);
                 let by = vector(33, p as u32, i as u32);
                 let b: [f64; 3] = std::array::from_fn(|k| y[k] / norm(y) + noise * by[k]);
-                let bearing = b.map(|v| v / norm(b));
-                observations.push(Observation { pose: i as u32, point: p as u32, bearing });
+                let target = Target::Bearing(b.map(|v| v / norm(b)));
+                observations.push(Observation { pose: i as u32, point: p as u32, target });
             }
         }
-        let truth = BundleProblem { poses, points, observations };
+        let truth = BundleProblem { poses, points, cameras: Vec::new(), observations };
         let mut start = truth.clone();
         for (k, pose) in start.poses.iter_mut().enumerate().skip(1) {
             let [a, b] = [vector(34, k as u32, 0), vector(35, k as u32, 0)].map(|v| v.map(|x| 0.05 * x));
@@ -299,6 +483,57 @@ mod tests {
             (0..3).for_each(|i| point[i] += 0.3 * by[i]);
         }
         (truth, start)
+    }
+
+    fn bearing_of(observation: &Observation) -> [f64; 3] {
+        match observation.target {
+            Target::Bearing(bearing) => bearing,
+            Target::Pixel { .. } => unreachable!("panoramas"),
+        }
+    }
+
+    #[test]
+    fn exact_pixels_give_the_cameras_back_whatever_their_first_guess() {
+        let (mut truth, mut start) = problem(0.0);
+        let real = [
+            PictureCamera { radial: [-0.08, 0.01], ..PictureCamera::new(800, 600, 640.0) },
+            PictureCamera { radial: [0.03, 0.0], ..PictureCamera::new(640, 480, 900.0) },
+        ];
+        // All cameras look at the points from outside.
+        for problem in [&mut truth, &mut start] {
+            problem.poses.iter_mut().for_each(|pose| pose.translation[2] += 14.0);
+            problem.cameras = real
+                .iter()
+                .map(|&camera| AdjustedCamera {
+                    camera,
+                    expected: [libm::log(camera.focal), 0.0, 0.0],
+                    weights: [1e-6; CAMERA_PARAMETERS],
+                    free: CAMERA_PARAMETERS,
+                })
+                .collect();
+        }
+        for k in 0..truth.observations.len() {
+            let Observation { pose, point, .. } = truth.observations[k];
+            let camera = pose % 2;
+            let seen = truth.poses[pose as usize].apply(truth.points[point as usize]);
+            let pixel = real[camera as usize].project(seen).unwrap();
+            truth.observations[k].target = Target::Pixel { camera, pixel };
+        }
+        start.observations = truth.observations.clone();
+        start.cameras[0].camera = PictureCamera::new(800, 600, 700.0);
+        start.cameras[1].camera = PictureCamera::new(640, 480, 820.0);
+        let mut results = Vec::new();
+        for threads in [1, 3] {
+            let mut found = start.clone();
+            let error = found.minimise(2.0, 100, &Pool::new(threads), &GO);
+            assert!(error < 1e-2, "{error}");
+            for (found, real) in found.cameras.iter().zip(&real) {
+                assert!((found.camera.focal / real.focal - 1.0).abs() < 1e-3, "{found:?}");
+                assert!((found.camera.radial[0] - real.radial[0]).abs() < 1e-3, "{found:?}");
+            }
+            results.push(found.poses);
+        }
+        assert_eq!(results[0], results[1]);
     }
 
     #[test]
@@ -328,12 +563,13 @@ mod tests {
     fn a_few_wrong_sightings_hardly_pull() {
         let (truth, mut start) = problem(5e-4);
         for observation in start.observations.iter_mut().step_by(37) {
-            observation.bearing = observation.bearing.map(|v| -v);
+            observation.target = Target::Bearing(bearing_of(observation).map(|v| -v));
         }
         for observation in start.observations.iter_mut().skip(5).step_by(41) {
-            let [u, _] = tangents(observation.bearing);
-            let b: [f64; 3] = std::array::from_fn(|k| observation.bearing[k] + 0.1 * u[k]);
-            observation.bearing = b.map(|v| v / norm(b));
+            let bearing = bearing_of(observation);
+            let [u, _] = tangents(bearing);
+            let b: [f64; 3] = std::array::from_fn(|k| bearing[k] + 0.1 * u[k]);
+            observation.target = Target::Bearing(b.map(|v| v / norm(b)));
         }
         start.observations.retain({
             let mut at = 0;

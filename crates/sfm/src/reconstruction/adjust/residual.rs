@@ -4,6 +4,7 @@ use gausset_core::Pose;
 use gausset_core::matrix::{cross, dot, norm, transpose_mul_vec};
 
 use super::POSE_PARAMETERS;
+use crate::reconstruction::picture::{CAMERA_PARAMETERS, PictureCamera};
 use crate::reconstruction::two_view::tangents;
 
 /// A residual of two components with its Jacobian.
@@ -12,6 +13,8 @@ pub(super) struct LinearisedResidual {
     pub(super) residual: [f64; 2],
     pub(super) jacobian_pose: [[f64; POSE_PARAMETERS]; 2],
     pub(super) jacobian_point: [[f64; 3]; 2],
+    /// By the parameters of the camera; 0 for panoramas.
+    pub(super) jacobian_camera: [[f64; CAMERA_PARAMETERS]; 2],
     /// Huber weight.
     pub(super) weight: f64,
 }
@@ -24,6 +27,17 @@ impl LinearisedResidual {
                 self.weight
                     * (self.jacobian_pose[0][k] * self.jacobian_point[0][m]
                         + self.jacobian_pose[1][k] * self.jacobian_point[1][m])
+            })
+        })
+    }
+
+    /// `Jᵀ J` between the camera and the point.
+    pub(super) fn camera_coupling(&self) -> [[f64; 3]; CAMERA_PARAMETERS] {
+        std::array::from_fn(|k| {
+            std::array::from_fn(|m| {
+                self.weight
+                    * (self.jacobian_camera[0][k] * self.jacobian_point[0][m]
+                        + self.jacobian_camera[1][k] * self.jacobian_point[1][m])
             })
         })
     }
@@ -41,6 +55,18 @@ pub(super) fn linearise(pose: &Pose, point: [f64; 3], bearing: [f64; 3], huber: 
         let along = dot(u, unit);
         std::array::from_fn(|k| (u[k] - along * unit[k]) / distance)
     });
+    linearised(pose, y, error, by_place, huber)
+}
+
+/// A residual with its derivatives by a left twist of the pose and by the point, from those by the point in camera
+/// axes, `y`.
+fn linearised(
+    pose: &Pose,
+    y: [f64; 3],
+    error: [f64; 2],
+    by_place: [[f64; 3]; 2],
+    huber: f64,
+) -> LinearisedResidual {
     let by_pose = by_place.map(|d: [f64; 3]| {
         // y moves by ρ + φ × y, and d · (φ × y) = φ · (y × d).
         let turn = cross(y, d);
@@ -52,8 +78,44 @@ pub(super) fn linearise(pose: &Pose, point: [f64; 3], bearing: [f64; 3], huber: 
         residual: error,
         jacobian_pose: by_pose,
         jacobian_point: by_point,
+        jacobian_camera: [[0.0; CAMERA_PARAMETERS]; 2],
         weight: if size > huber { huber / size } else { 1.0 },
     }
+}
+
+/// As [`linearise`], for a pixel of a picture: the residual is in px. The first `free` parameters of the camera are
+/// adjusted. A point behind the camera has no influence.
+pub(super) fn linearise_pixel(
+    pose: &Pose,
+    point: [f64; 3],
+    camera: &PictureCamera,
+    pixel: [f64; 2],
+    (huber, free): (f64, usize),
+) -> LinearisedResidual {
+    let y = pose.apply(point);
+    let Some(seen) = camera.project(y) else {
+        let none = linearised(pose, y, [0.0; 2], [[0.0; 3]; 2], huber);
+        return LinearisedResidual { weight: 0.0, ..none };
+    };
+    let (by_place, mut by_camera) = camera.jacobians(y);
+    by_camera.iter_mut().for_each(|row| row[free..].fill(0.0));
+    let error = [seen[0] - pixel[0], seen[1] - pixel[1]];
+    LinearisedResidual { jacobian_camera: by_camera, ..linearised(pose, y, error, by_place, huber) }
+}
+
+/// Huber loss of a pixel, px². A point behind the camera counts as an error of a focal length.
+pub(super) fn huber_loss_pixel(
+    pose: &Pose,
+    point: [f64; 3],
+    camera: &PictureCamera,
+    pixel: [f64; 2],
+    huber: f64,
+) -> f64 {
+    let size = match camera.project(pose.apply(point)) {
+        Some([x, y]) => libm::hypot(x - pixel[0], y - pixel[1]),
+        None => camera.focal,
+    };
+    if size > huber { huber * (2.0 * size - huber) } else { size * size }
 }
 
 /// Huber loss of an observation. A point behind counts as an error of 90 degrees.

@@ -10,6 +10,7 @@ mod scale_space;
 
 use gausset_compute::fearless_simd::Level;
 
+use crate::reconstruction::picture::PictureCamera;
 use crate::reconstruction::view::{PanoView, nearest_region, nearest_view};
 use describe::Gradients;
 use keypoints::Keypoint;
@@ -81,9 +82,93 @@ pub fn extract(
     if right < left + 16 || bottom < top + 16 {
         return Features::default();
     }
+    let view = &views[index];
+    let lens = Lens {
+        bearing: &|pixel| view.bearing(pixel),
+        is_wanted: &|pixel| nearest_view(views, view.bearing(pixel)) == index,
+        view: index as u16,
+    };
+    extract_region(picture, [left, top, right, bottom], &lens, limit, level, |keypoints| {
+        // The sort is stable: of keypoints of equal size, the upper ones come first.
+        keypoints.sort_by(|a, b| b.size().total_cmp(&a.size()));
+        keypoints.truncate(limit);
+    })
+}
+
+/// Extracts the features of a picture; at most `limit`, the largest of each part of the picture. `scale` = size of the
+/// stored picture, whose positions features have, relative to this one.
+#[must_use]
+pub fn extract_from_picture(
+    picture: &ViewImage,
+    camera: &PictureCamera,
+    scale: f64,
+    limit: usize,
+    level: Level,
+) -> Features {
+    if picture.width < 16 || picture.height < 16 {
+        return Features::default();
+    }
+    let lens = Lens { bearing: &|_| [0.0, 0.0, 1.0], is_wanted: &|_| true, view: 0 };
+    let size = [picture.width as usize, picture.height as usize];
+    let mut found = extract_region(picture, [0, 0, size[0], size[1]], &lens, limit, level, |keypoints| {
+        keep_spread(keypoints, size, limit);
+    });
+    for feature in &mut found.features {
+        feature.pixel = feature.pixel.map(|v| scale * v);
+        feature.size *= scale as f32;
+        feature.bearing = camera.bearing(feature.pixel);
+    }
+    found
+}
+
+/// Keeps at most `limit` keypoints, by rank in size within cells of the picture, so that a textured part does not take
+/// all. Sorts them by size.
+fn keep_spread(keypoints: &mut Vec<Keypoint>, [width, height]: [usize; 2], limit: usize) {
+    /// Cells along a side.
+    const CELLS: usize = 8;
+    keypoints.sort_by(|a, b| b.size().total_cmp(&a.size()));
+    if keypoints.len() <= limit {
+        return;
+    }
+    let mut counts = [0usize; CELLS * CELLS];
+    let mut ranked: Vec<(usize, usize)> = keypoints
+        .iter()
+        .enumerate()
+        .map(|(at, keypoint)| {
+            let [x, y] = keypoint.position();
+            let cell = |v: f64, side: usize| ((v * CELLS as f64 / side as f64) as usize).min(CELLS - 1);
+            let count = &mut counts[cell(y, height) * CELLS + cell(x, width)];
+            *count += 1;
+            (*count, at)
+        })
+        .collect();
+    ranked.sort_unstable();
+    ranked.truncate(limit);
+    let mut chosen: Vec<usize> = ranked.into_iter().map(|(_, at)| at).collect();
+    chosen.sort_unstable();
+    *keypoints = chosen.into_iter().map(|at| keypoints[at]).collect();
+}
+
+/// Where features are looked for, and their bearings.
+struct Lens<'a> {
+    bearing: &'a dyn Fn([f64; 2]) -> [f64; 3],
+    is_wanted: &'a dyn Fn([f64; 2]) -> bool,
+    view: u16,
+}
+
+/// Extracts the features of a rectangle `[left, top, right, bottom]`. `select` sorts the keypoints by size and limits
+/// their number.
+fn extract_region(
+    picture: &ViewImage,
+    [left, top, right, bottom]: [usize; 4],
+    lens: &Lens<'_>,
+    limit: usize,
+    level: Level,
+    select: impl FnOnce(&mut Vec<Keypoint>),
+) -> Features {
+    let (width, height) = (picture.width as usize, picture.height as usize);
     let grey = GreyImage::from_rgb(&picture.rgb, width, [left, top, right, bottom]);
     let space = ScaleSpace::new(&grey, level);
-    let view = &views[index];
     let place = |keypoint: &Keypoint| {
         let [x, y] = keypoint.position();
         [x + left as f64, y + top as f64]
@@ -91,14 +176,11 @@ pub fn extract(
     let is_wanted = |keypoint: &Keypoint| {
         let [x, y] = place(keypoint);
         let pixel = (y as usize).min(height - 1) * width + (x as usize).min(width - 1);
-        picture.mask.as_ref().is_none_or(|keep| keep[pixel] != 0)
-            && nearest_view(views, view.bearing([x, y])) == index
+        picture.mask.as_ref().is_none_or(|keep| keep[pixel] != 0) && (lens.is_wanted)([x, y])
     };
     let mut keypoints = keypoints::detect(&space, level);
     keypoints.retain(is_wanted);
-    // The sort is stable: of keypoints of equal size, the upper ones come first.
-    keypoints.sort_by(|a, b| b.size().total_cmp(&a.size()));
-    keypoints.truncate(limit);
+    select(&mut keypoints);
     let mut found = Features::default();
     let mut gradients: Option<Gradients> = None;
     for keypoint in &keypoints {
@@ -115,8 +197,8 @@ pub fn extract(
             }
             found.descriptors.push(gradients.describe(keypoint, angle));
             found.features.push(Feature {
-                bearing: view.bearing([x, y]),
-                view: index as u16,
+                bearing: (lens.bearing)([x, y]),
+                view: lens.view,
                 pixel: [x, y],
                 size: keypoint.size() as f32,
                 colour: [0, 1, 2].map(|k| picture.rgb[3 * pixel + k]),

@@ -1,0 +1,196 @@
+//! The built-in aligner of photographs and films: groups them by camera, reads and reduces them, and builds a model from
+//! the result of [`reconstruction`](crate::reconstruction).
+
+use std::collections::BTreeMap;
+use std::path::Path;
+use std::sync::Mutex;
+use std::sync::atomic::{AtomicBool, Ordering};
+
+use gausset_compute::{Exec, Pool};
+use gausset_io::dataset::colmap::{ColmapImage, ColmapModel};
+use gausset_io::dataset::{CameraModel, SourceCamera};
+use gausset_io::image::area_filter::downscale;
+use gausset_io::image::{decode_file, read_header};
+
+use crate::align::{AlignError, AlignJob, AlignProgress, Alignment, CameraSharing};
+use crate::built_in::{FRAMES, Projector, add_landmarks, keep_of, no_frame_registered, report_stage};
+use crate::model::CheckedModel;
+use crate::reconstruction::features::{self, Features, ViewImage};
+use crate::reconstruction::{
+    CameraPrior, PictureCamera, Pictures, Reconstruction, ReconstructionOptions, reconstruct_pictures,
+};
+
+/// Most features of a photograph.
+const FEATURES: usize = 4096;
+/// Largest error of a feature, px of the reduced photograph.
+const TOLERANCE: f64 = 2.0;
+/// Focal length that is assumed at first, relative to the longest side.
+const ASSUMED_FOCAL: f64 = 1.2;
+/// Diagonal of the film for which EXIF states the equivalent focal length, mm.
+const FILM_DIAGONAL: f64 = 43.266_615_305_567_87;
+
+/// Aligns photographs without an external program.
+pub(crate) fn align(
+    job: &AlignJob,
+    stop: &AtomicBool,
+    tell: &mut dyn FnMut(&AlignProgress),
+) -> Result<Alignment, AlignError> {
+    if job.frames.len() > FRAMES {
+        return Err(AlignError::TooManyFrames { frames: job.frames.len(), limit: FRAMES });
+    }
+    let coefficients = match job.camera_model.as_str() {
+        "SIMPLE_PINHOLE" | "PINHOLE" => 0,
+        "SIMPLE_RADIAL" => 1,
+        "RADIAL" => 2,
+        model => return Err(AlignError::CameraModel { model: model.to_owned() }),
+    };
+    let (mut pictures, reduction) = cameras_of(job, coefficients)?;
+    let pool = Pool::new(job.threads);
+    let exec = Exec::best(&pool);
+    let mut frames = features_of(job, &pictures, reduction, exec, stop, tell)?;
+    let options = ReconstructionOptions {
+        tolerance: TOLERANCE * reduction,
+        is_sequence: job.is_sequence,
+        seed: job.seed,
+    };
+    let mut progress = |progress: crate::reconstruction::Progress| report_stage(tell, progress);
+    let found = reconstruct_pictures(&mut frames, &mut pictures, options, exec, stop, &mut progress)
+        .map_err(|_| AlignError::Stopped)?;
+    let model = model_of(job, &pictures, &frames, &found)?;
+    if model.image_of_frame.is_empty() {
+        return Err(no_frame_registered(job));
+    }
+    Ok(Alignment { model, recipe: 0, database: None, unmatched: Vec::new() })
+}
+
+/// The cameras of the photographs, and the largest reduction of one (1 = none).
+fn cameras_of(job: &AlignJob, coefficients: usize) -> Result<(Pictures, f64), AlignError> {
+    let mut groups: BTreeMap<String, u32> = BTreeMap::new();
+    let mut pictures = Pictures { cameras: Vec::new(), priors: Vec::new(), camera_of: Vec::new() };
+    let mut reduction = 1.0f64;
+    for frame in &job.frames {
+        let name = &frame.images[0];
+        let header = read_header(&job.image_folder.join(name))?;
+        let folder = Path::new(name).parent().map(|p| p.to_string_lossy().into_owned()).unwrap_or_default();
+        let of_group = match job.cameras {
+            CameraSharing::Single => String::new(),
+            CameraSharing::PerFolder => folder,
+            CameraSharing::Auto => format!("{:?}", header.focal_35mm),
+        };
+        let key = format!("{}x{} {of_group}", header.width, header.height);
+        let next = pictures.cameras.len() as u32;
+        let camera = *groups.entry(key).or_insert(next);
+        if camera == next {
+            let [width, height] = [header.width, header.height];
+            let diagonal = libm::hypot(f64::from(width), f64::from(height));
+            let focal = header.focal_35mm.map(|mm| f64::from(mm) / FILM_DIAGONAL * diagonal);
+            let side = f64::from(width.max(height));
+            pictures.cameras.push(PictureCamera::new(width, height, focal.unwrap_or(ASSUMED_FOCAL * side)));
+            pictures.priors.push(CameraPrior { focal, coefficients });
+            reduction = reduction.max(side / f64::from(job.max_image_size.max(1)));
+        }
+        pictures.camera_of.push(camera);
+    }
+    Ok((pictures, reduction))
+}
+
+/// Features of all photographs.
+fn features_of(
+    job: &AlignJob,
+    pictures: &Pictures,
+    reduction: f64,
+    exec: Exec<'_>,
+    stop: &AtomicBool,
+    tell: &mut dyn FnMut(&AlignProgress),
+) -> Result<Vec<Features>, AlignError> {
+    let count = job.frames.len();
+    let mut all = Vec::with_capacity(count);
+    // As many at a time as there are threads, so that memory holds no more photographs than that.
+    let together = job.threads.max(1);
+    for first in (0..count).step_by(together) {
+        let batch = first..(first + together).min(count);
+        tell(&AlignProgress {
+            stage: "features".to_owned(),
+            done: first as u64,
+            total: count as u64,
+            recipe: 0,
+        });
+        let slots: Vec<Mutex<Option<Result<Features, AlignError>>>> =
+            batch.clone().map(|_| Mutex::default()).collect();
+        exec.pool.run(batch.len(), |at, _| {
+            let frame = batch.start + at;
+            let result = if stop.load(Ordering::Relaxed) {
+                Err(AlignError::Stopped)
+            } else {
+                let camera = &pictures.cameras[pictures.camera_of[frame] as usize];
+                features_of_picture(job, frame, camera, reduction, exec)
+            };
+            if let Ok(mut slot) = slots[at].lock() {
+                *slot = Some(result);
+            }
+        });
+        for slot in slots {
+            if let Ok(Some(result)) = slot.into_inner() {
+                all.push(result?);
+            }
+        }
+    }
+    Ok(all)
+}
+
+fn features_of_picture(
+    job: &AlignJob,
+    frame: usize,
+    camera: &PictureCamera,
+    reduction: f64,
+    exec: Exec<'_>,
+) -> Result<Features, AlignError> {
+    let name = &job.frames[frame].images[0];
+    let path = job.image_folder.join(name);
+    let picture = decode_file(&path)?;
+    let (found, expected) = ([picture.width, picture.height], [camera.width, camera.height]);
+    if found != expected {
+        return Err(AlignError::ImageSize { path, found, expected });
+    }
+    let size = found.map(|side| (f64::from(side) / reduction).round().max(1.0) as u32);
+    let picture = downscale(picture, size[0], size[1]);
+    let mask = job.mask_folder.as_ref().map(|folder| folder.join(format!("{name}.png")));
+    let mask = mask.filter(|path| path.is_file()).map(|path| keep_of(&path, size)).transpose()?;
+    let picture = ViewImage { width: size[0], height: size[1], rgb: picture.rgb, mask };
+    let scale = f64::from(camera.width) / f64::from(size[0]);
+    Ok(features::extract_from_picture(&picture, camera, scale, FEATURES, exec.level))
+}
+
+/// Builds the model of a reconstruction: a camera for each group, an image for each registered photograph.
+fn model_of(
+    job: &AlignJob,
+    pictures: &Pictures,
+    frames: &[Features],
+    found: &Reconstruction,
+) -> Result<CheckedModel, AlignError> {
+    let coefficients = |index: usize| pictures.priors[index].coefficients;
+    let camera = |(index, camera): (usize, &PictureCamera)| {
+        let [cx, cy] = [camera.width, camera.height].map(|side| 0.5 * f64::from(side));
+        let (model, params) = match coefficients(index) {
+            0 => (CameraModel::SimplePinhole, vec![camera.focal, cx, cy]),
+            1 => (CameraModel::SimpleRadial, vec![camera.focal, cx, cy, camera.radial[0]]),
+            _ => (CameraModel::Radial, vec![camera.focal, cx, cy, camera.radial[0], camera.radial[1]]),
+        };
+        SourceCamera::new(index as u32 + 1, model, camera.width.into(), camera.height.into(), params)
+    };
+    let cameras = pictures.cameras.iter().enumerate().map(camera).collect::<Result<Vec<_>, _>>();
+    let mut model = CheckedModel { colmap: ColmapModel::default(), image_of_frame: BTreeMap::new() };
+    model.colmap.cameras = cameras.map_err(|_| no_frame_registered(job))?;
+    let mut first = vec![0; frames.len()];
+    for (frame, pose) in found.poses.iter().enumerate() {
+        let Some(pose) = pose else { continue };
+        first[frame] = model.colmap.images.len();
+        model.image_of_frame.insert(frame, first[frame]);
+        let (id, name) = (model.colmap.images.len() as u32 + 1, job.frames[frame].images[0].clone());
+        model.colmap.images.push(ColmapImage::new(id, name, pictures.camera_of[frame] + 1, pose));
+    }
+    let project: Projector<'_> =
+        &|frame, _, point| pictures.cameras[pictures.camera_of[frame] as usize].project(point);
+    add_landmarks(&mut model, frames, found, &first, project);
+    Ok(model)
+}

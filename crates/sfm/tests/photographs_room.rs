@@ -1,0 +1,92 @@
+//! Photographs of the procedural room, whose poses and lens are known: from files to a model, without another program.
+
+use std::path::Path;
+use std::sync::atomic::AtomicBool;
+use std::time::Duration;
+
+use gausset_compute::Pool;
+use gausset_core::Pose;
+use gausset_core::matrix::{cross, unit};
+use gausset_io::image::encode::png_rgb8;
+use gausset_scenes::room::Room;
+use gausset_sfm::align::{AlignJob, CameraSharing};
+use gausset_sfm::compare::compare;
+use gausset_sfm::model::FrameImages;
+use gausset_sfm::reconstruction::PictureCamera;
+use gausset_sfm::{AlignError, AlignmentTool, Mapper};
+
+const COUNT: usize = 10;
+const CAMERA: PictureCamera = PictureCamera { width: 400, height: 300, focal: 330.0, radial: [-0.06, 0.0] };
+
+/// From a side of the room, past the pillars to the other.
+fn pose(k: usize) -> Pose {
+    let along = 2.0 * k as f64 / (COUNT - 1) as f64 - 1.0;
+    let centre = [1.8 * along, if k.is_multiple_of(2) { 0.3 } else { -0.4 }, -3.2 + 0.4 * along * along];
+    let forward = unit([0.5 * along - centre[0], -centre[1], 2.0 - centre[2]]);
+    let right = unit(cross([0.0, 1.0, 0.0], forward));
+    let rotation = [right, cross(forward, right), forward];
+    let translation = rotation.map(|row| -(0..3).map(|i| row[i] * centre[i]).sum::<f64>());
+    Pose { rotation, translation }
+}
+
+fn job(folder: &Path) -> AlignJob {
+    let frame = |k: usize| FrameImages { name: format!("{k}.png"), images: vec![format!("{k}.png")] };
+    AlignJob {
+        image_folder: folder.to_owned(),
+        mask_folder: None,
+        frames: (0..COUNT).map(frame).collect(),
+        rig_config: None,
+        views: Vec::new(),
+        camera_model: "SIMPLE_RADIAL".to_owned(),
+        camera_params: None,
+        cameras: CameraSharing::Auto,
+        max_image_size: 2400,
+        is_sequence: false,
+        known_poses: None,
+        refine_known_poses: false,
+        priors: Vec::new(),
+        imported_matches: None,
+        keep_work_folder: false,
+        mapper: Mapper::default(),
+        work_folder: folder.join("work"),
+        threads: 2,
+        seed: 0,
+        silence_limit: Duration::from_secs(60),
+    }
+}
+
+#[test]
+fn photographs_give_poses_focal_length_and_distortion_without_another_program() {
+    let folder = tempfile::tempdir().unwrap();
+    let pool = Pool::new(2);
+    for k in 0..COUNT {
+        let ray = |x: f64, y: f64| CAMERA.bearing([x, y]);
+        let size = [CAMERA.width, CAMERA.height];
+        let picture = Room::FOR_REGISTRATION.picture(size, &pose(k), &pool, &ray);
+        std::fs::write(folder.path().join(format!("{k}.png")), png_rgb8(&picture).unwrap()).unwrap();
+    }
+    let job = job(folder.path());
+    let go = AtomicBool::new(false);
+    let found = gausset_sfm::align(&job, &AlignmentTool::BuiltIn, &go, &mut |_| {}).unwrap().model;
+    assert_eq!(found.image_of_frame.len(), COUNT, "registered");
+    let pairs: Vec<(Pose, Pose)> =
+        found.image_of_frame.iter().map(|(&k, &image)| (found.pose(image), pose(k))).collect();
+    let moments: Vec<u32> = (0..COUNT as u32).collect();
+    let errors = compare(&pairs, &moments).unwrap();
+    assert!(errors.rotation.worst < 0.3, "{:?}", errors.rotation);
+    assert!(errors.centre.worst < 0.03, "{:?}", errors.centre);
+    let camera = &found.colmap.cameras[0];
+    assert!((camera.params[0] / CAMERA.focal - 1.0).abs() < 0.01, "{camera:?}");
+    assert!((camera.params[3] - CAMERA.radial[0]).abs() < 0.01, "{camera:?}");
+    assert!(found.mean_reprojection_error() < 0.5, "{}", found.mean_reprojection_error());
+
+    // Errors of the job, before and during the work.
+    let unknown = AlignJob { camera_model: "OPENCV".to_owned(), ..job.clone() };
+    let refused = gausset_sfm::align(&unknown, &AlignmentTool::BuiltIn, &go, &mut |_| {});
+    assert!(matches!(refused, Err(AlignError::CameraModel { .. })), "{refused:?}");
+    let stopped = gausset_sfm::align(&job, &AlignmentTool::BuiltIn, &AtomicBool::new(true), &mut |_| {});
+    assert!(matches!(stopped, Err(AlignError::Stopped)), "{stopped:?}");
+    std::fs::write(folder.path().join("4.png"), b"no picture").unwrap();
+    let broken = gausset_sfm::align(&job, &AlignmentTool::BuiltIn, &go, &mut |_| {});
+    assert!(matches!(broken, Err(AlignError::Image(_))), "{broken:?}");
+}
