@@ -21,7 +21,9 @@ mod source;
 mod sphere;
 
 pub use choose::{motion, selection};
-pub use cut::{contact_sheet, convert, cutter, equalise, frame_gains, grade, look, lut, split};
+pub use cut::{
+    contact_sheet, convert, cutter, equalise, frame_gains, grade, look, lut, split, vignetting_fit,
+};
 pub use gausset_jpeg::plane;
 pub use mask::{mask_names, sphere_mask};
 pub use poses::{export, far_points, landmarks, lens_pose};

@@ -11,6 +11,7 @@ use gausset_pano::calibrate::{
 use gausset_pano::equalise::{lens_gains, rounded_gain};
 use gausset_pano::fisheye::DualFisheye;
 use gausset_pano::projection::Projection;
+use gausset_pano::vignetting_fit::VignettingEstimator;
 use serde::Serialize;
 
 use super::calibrate_options::{CalibrateOptions, CircleRadius};
@@ -157,8 +158,20 @@ pub fn calibrate(
     drop(greys);
     let mut gains = Vec::new();
     let projection = Projection::Fisheye(found.lenses.clone());
-    let read = frames.for_each(options, host, &mut |frame, _| gains.extend(lens_gains(&projection, frame)));
+    let mut shading = VignettingEstimator::new(found.lenses.clone());
+    let read = frames.for_each(options, host, &mut |frame, _| {
+        shading.add(frame);
+        gains.extend(lens_gains(&projection, frame));
+    });
     host.unless_stopped(read)?;
+    if let Some(estimate) = shading.estimate() {
+        for (lens, vignetting) in found.lenses.lenses.iter_mut().zip(estimate.vignetting) {
+            lens.vignetting = vignetting;
+        }
+        // The fall-off changes what is left for gains to explain.
+        let halves = |stops: [f64; 3]| [-0.5, 0.5].map(|sign| stops.map(|stops| libm::exp2(sign * stops)));
+        gains = estimate.exposure_stops.into_iter().map(halves).collect();
+    }
     done.stops = store_gains(&mut found.lenses, &gains);
     done.fill_results(&found);
     if found.rotations == 0 && found.pose_refinement.is_none() {

@@ -27,7 +27,7 @@ const MIN_DIRECTIONS: usize = 64;
 /// Range of encoded values that are neither noise nor overexposed.
 const USABLE_VALUES: std::ops::RangeInclusive<f64> = 10.0..=245.0;
 /// Largest plausible ratio of the lenses, in stops.
-const MAX_RATIO_STOPS: f64 = 4.0;
+pub(crate) const MAX_RATIO_STOPS: f64 = 4.0;
 
 /// What to equalise.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
@@ -194,7 +194,7 @@ pub fn rounded_gain(gain: f64) -> f64 {
 }
 
 /// Sum of the linear light of 5x5 px around a point of the canvas; `None` where too dark, overexposed or not stored.
-fn colour_at(frame: &Frame, [u, v]: [f64; 2]) -> Option<[f64; 3]> {
+pub(crate) fn colour_at(frame: &Frame, [u, v]: [f64; 2]) -> Option<[f64; 3]> {
     const REACH: i64 = 2;
     let luma = frame.planes.first()?;
     let rows = luma.image_rows();

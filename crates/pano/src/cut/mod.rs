@@ -12,3 +12,4 @@ pub mod lut;
 pub(crate) mod remap;
 pub mod split;
 pub(crate) mod table;
+pub mod vignetting_fit;

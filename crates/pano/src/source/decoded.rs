@@ -8,9 +8,10 @@ use gausset_jpeg::plane::Frame;
 
 use crate::source::load::{self, ImageLimits, LoadError, LoadedImage};
 use crate::source::metadata::Metadata;
+use crate::source::vignetting;
 use crate::sphere::projection::Projection;
 
-/// A decoded frame of a source; a cube is folded already.
+/// A decoded frame of a source; a cube is folded already, and the known fall-off of lenses is divided out.
 #[derive(Debug)]
 pub struct DecodedFrame {
     /// Decoded planes.
@@ -108,6 +109,7 @@ pub fn decode_frame_with_progress(
         cube.fold(&frame, &mut folded);
         frame = folded;
     }
+    vignetting::correct(&projection, &mut frame);
     Ok(DecodedFrame { frame, projection, bits: opened.bits(), metadata: opened.metadata })
 }
 

@@ -14,3 +14,4 @@ pub mod recognise;
 pub mod sphere_video;
 pub(crate) mod two_circles;
 pub mod video;
+pub(crate) mod vignetting;

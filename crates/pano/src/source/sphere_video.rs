@@ -20,6 +20,7 @@ use crate::source::two_circles::{SMALL_HEIGHT, shows_two_circles};
 use crate::source::video::{
     FrameArrangement, FrameSelection, Video, VideoError, VideoProblem, check_size, is_dual_fisheye_file,
 };
+use crate::source::vignetting;
 use crate::sphere::cube::{Cube, CubeLayout, Faces, StripOrder};
 use crate::sphere::eac::Eac;
 use crate::sphere::fisheye::DualFisheye;
@@ -220,7 +221,8 @@ impl SphereVideo {
         self.cube.as_ref().map_or_else(|| stored.clone(), |cube| cube.folded_shape(&stored))
     }
 
-    /// Converts a completely decoded frame for sampling: cubes are folded.
+    /// Converts a completely decoded frame for sampling: cubes are folded, and the known fall-off of lenses is divided
+    /// out.
     #[must_use]
     pub fn to_moment(&self, mut frame: Frame) -> DecodedFrame {
         if let Some(cube) = &self.cube {
@@ -228,7 +230,9 @@ impl SphereVideo {
             cube.fold(&frame, &mut folded);
             frame = folded;
         }
-        DecodedFrame { frame, projection: self.projection(), metadata: Metadata::default(), bits: 8 }
+        let projection = self.projection();
+        vignetting::correct(&projection, &mut frame);
+        DecodedFrame { frame, projection, metadata: Metadata::default(), bits: 8 }
     }
 
     /// Which frames are taken: for a hash of the settings.

@@ -10,13 +10,19 @@
 //! - `yaw`, `pitch`, `roll`: direction of the lens, as for views.
 //! - `polynomial: [k1, k2, k3]`: replaces the equidistant mapping by
 //!   `r = radius · t (k1 + k2 t² + k3 t⁴)/(k1 + k2 + k3)` with `t = angle/half_angle`.
-//! - `blend_degrees`: where both lenses see a direction, the weight of each falls to zero over its last degrees.
+//! - `blend_degrees`: where both lenses see a direction, the weight of each falls to zero over its last degrees. Without
+//!   `vignetting`, the zone is at least as wide as the overlap of the lenses.
+//! - `vignetting: [[c1, c2, c3]; 3]`: fall-off of red, green and blue in stops:
+//!   `-log2 V = c1 ρ² + c2 ρ⁴ + c3 ρ⁶`, `ρ = distance from the centre/radius`. The light of a pixel is divided by `V`
+//!   ([`crate::source::vignetting`]).
 //! - `gain: [r, g, b]`: factors of linear light that equalise the lenses, for frames from which they cannot be
 //!   estimated ([`crate::cut::equalise`]).
 //!
 //! The two lens centres are some centimetres apart, so near objects appear twice in the overlap. [`crate::source::calibrate`]
 //! makes lens files. Not tested with files of a real camera, because manufacturers' calibrations are not published.
 
+use std::f64::consts::PI;
+use std::fmt;
 use std::path::{Path, PathBuf};
 
 use gausset_core::se3::{self, Mat3};
@@ -30,8 +36,11 @@ use crate::sphere::geometry::{rotation, yaw_pitch_roll};
 /// Maximum size of a lens file, bytes.
 const MAX_FILE_BYTES: u64 = 1 << 20;
 
+/// Largest coefficient of the fall-off of a lens, and its largest fall-off at the rim, stops.
+pub(crate) const MAX_VIGNETTING_STOPS: f64 = 8.0;
+
 /// A fisheye lens.
-#[derive(Clone, Debug, PartialEq)]
+#[derive(Clone, PartialEq)]
 pub struct Lens {
     /// Centre of the image circle, px of the frame.
     pub centre: [f64; 2],
@@ -45,6 +54,51 @@ pub struct Lens {
     pub pano_from_lens: Mat3,
     /// Gains of red, green and blue, in linear light.
     pub gain: [f64; 3],
+    /// Fall-off of red, green and blue towards the rim, stops: coefficients of ρ², ρ⁴ and ρ⁶, each 0 or more. All 0 if
+    /// it is unknown.
+    pub vignetting: [[f64; 3]; 3],
+}
+
+// Without a fall-off, the text is that of versions without this field: it is part of the settings hash of splits.
+impl fmt::Debug for Lens {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        let mut lens = f.debug_struct("Lens");
+        lens.field("centre", &self.centre)
+            .field("radius", &self.radius)
+            .field("half_angle", &self.half_angle)
+            .field("polynomial", &self.polynomial)
+            .field("pano_from_lens", &self.pano_from_lens)
+            .field("gain", &self.gain);
+        if self.has_vignetting() {
+            lens.field("vignetting", &self.vignetting);
+        }
+        lens.finish()
+    }
+}
+
+impl Lens {
+    /// Whether a fall-off is known.
+    fn has_vignetting(&self) -> bool {
+        self.vignetting != [[0.0; 3]; 3]
+    }
+
+    /// Square of the distance of a point of the frame from the centre, in radii.
+    pub(crate) fn square_radii(&self, [u, v]: [f64; 2]) -> f64 {
+        let (x, y) = ((u - self.centre[0]) / self.radius, (v - self.centre[1]) / self.radius);
+        x * x + y * y
+    }
+
+    /// Distance from the centre, px, at an angle from the axis, radians.
+    pub(crate) fn distance_at(&self, angle: f64) -> f64 {
+        let t = angle / self.half_angle;
+        let [k1, k2, k3] = self.polynomial;
+        self.radius * t * (k1 + t * t * (k2 + t * t * k3)) / (k1 + k2 + k3)
+    }
+}
+
+/// Fall-off at the square of a distance from the centre, stops.
+pub(crate) fn fall_off([c1, c2, c3]: [f64; 3], square_radii: f64) -> f64 {
+    square_radii * (c1 + square_radii * (c2 + square_radii * c3))
 }
 
 /// A frame with two image circles.
@@ -62,8 +116,8 @@ pub struct DualFisheye {
 
 /// Valid keys of a lens file, and of a lens in it.
 const KEYS: [&str; 4] = ["width", "height", "blend_degrees", "lenses"];
-const LENS_KEYS: [&str; 9] =
-    ["cx", "cy", "radius", "half_angle", "polynomial", "yaw", "pitch", "roll", "gain"];
+const LENS_KEYS: [&str; 10] =
+    ["cx", "cy", "radius", "half_angle", "polynomial", "yaw", "pitch", "roll", "gain", "vignetting"];
 
 #[derive(Deserialize)]
 struct RawFile {
@@ -102,6 +156,8 @@ struct RawLens {
     roll: f64,
     #[serde(default = "unit_gain")]
     gain: [f64; 3],
+    #[serde(default)]
+    vignetting: [[f64; 3]; 3],
 }
 
 /// Why a lens file cannot be used.
@@ -151,6 +207,11 @@ pub enum LensError {
     /// A gain of a lens is out of range.
     #[error("lenses[{0}]: gain {1} (expected above 0, at most 16)")]
     Gain(usize, f64),
+    /// A coefficient of the fall-off is negative, or the fall-off at the rim too large.
+    #[error(
+        "lenses[{0}]: vignetting {1:?} (expected numbers of 0 or more that sum to at most {MAX_VIGNETTING_STOPS} stops)"
+    )]
+    Vignetting(usize, [f64; 3]),
     /// The coefficients of a lens sum to 0.
     #[error("lenses[{0}]: polynomial: the coefficients sum to 0")]
     Polynomial(usize),
@@ -214,6 +275,11 @@ impl DualFisheye {
             if let Some(&gain) = l.gain.iter().find(|gain| !(**gain > 0.0 && **gain <= 16.0)) {
                 return Err(LensError::Gain(k, gain));
             }
+            let is_fall_off =
+                |c: &[f64; 3]| c.iter().all(|v| *v >= 0.0) && c.iter().sum::<f64>() <= MAX_VIGNETTING_STOPS;
+            if let Some(&wrong) = l.vignetting.iter().find(|c| !is_fall_off(c)) {
+                return Err(LensError::Vignetting(k, wrong));
+            }
             Ok(Lens {
                 centre: [l.cx, l.cy],
                 radius: l.radius,
@@ -221,6 +287,7 @@ impl DualFisheye {
                 polynomial: l.polynomial,
                 pano_from_lens: rotation(l.yaw, l.pitch, l.roll),
                 gain: l.gain,
+                vignetting: l.vignetting,
             })
         };
         let [first, second] = raw.lenses.as_slice() else {
@@ -244,7 +311,7 @@ impl DualFisheye {
         };
         let lens = |lens: &Lens| {
             let (yaw, pitch, roll) = yaw_pitch_roll(&lens.pano_from_lens);
-            json!({
+            let mut value = json!({
                 "cx": places(lens.centre[0], 4),
                 "cy": places(lens.centre[1], 4),
                 "radius": places(lens.radius, 4),
@@ -254,7 +321,11 @@ impl DualFisheye {
                 "pitch": places(pitch, 6),
                 "roll": places(roll, 6),
                 "gain": lens.gain.map(|gain| places(gain, 6)),
-            })
+            });
+            if lens.has_vignetting() {
+                value["vignetting"] = json!(lens.vignetting.map(|c| c.map(|c| places(c, 6))));
+            }
+            value
         };
         let file = json!({
             "width": self.width,
@@ -270,6 +341,35 @@ impl DualFisheye {
     pub fn gains(&self) -> Option<[[f64; 3]; 2]> {
         let gains = [self.lenses[0].gain, self.lenses[1].gain];
         (gains != [[1.0; 3]; 2]).then_some(gains)
+    }
+
+    /// Whether the fall-off of a lens is known.
+    #[must_use]
+    pub fn has_vignetting(&self) -> bool {
+        self.lenses.iter().any(Lens::has_vignetting)
+    }
+
+    /// Width of the zone that both lenses see, if their axes are opposite, radians; 0 if there is none.
+    #[must_use]
+    pub fn overlap(&self) -> f64 {
+        (self.lenses[0].half_angle + self.lenses[1].half_angle - PI).max(0.0)
+    }
+
+    /// Width of the zone in which the weight of a lens falls to zero, radians. Lenses that are dark towards the rim must
+    /// not take turns within a few degrees.
+    fn blend_width(&self) -> f64 {
+        if self.has_vignetting() { self.blend } else { self.blend.max(self.overlap()) }
+    }
+
+    /// Left, right, top and bottom of the half of the frame that contains the circle of a lens, px. A circle may be cut
+    /// there: beyond is the other lens.
+    fn half_of(&self, lens: &Lens) -> [f64; 4] {
+        let (w, h) = (f64::from(self.width), f64::from(self.height));
+        let half =
+            |centre: f64, side: f64| if centre < 0.5 * side { [0.0, 0.5 * side] } else { [0.5 * side, side] };
+        let [left, right] = if w > h { half(lens.centre[0], w) } else { [0.0, w] };
+        let [top, bottom] = if h > w { half(lens.centre[1], h) } else { [0.0, h] };
+        [left, right, top, bottom]
     }
 
     /// Size of the frame, px.
@@ -319,17 +419,19 @@ impl DualFisheye {
         let [x, y, z] = se3::transpose_mul_vec(&lens.pano_from_lens, direction);
         let across = libm::sqrt(x * x + y * y);
         let angle = libm::atan2(across, z);
-        let t = angle / lens.half_angle;
-        let [k1, k2, k3] = lens.polynomial;
-        let r = lens.radius * t * (k1 + t * t * (k2 + t * t * k3)) / (k1 + k2 + k3);
+        let r = lens.distance_at(angle);
         let (cos, sin) = if across > 0.0 { (x / across, y / across) } else { (0.0, 0.0) };
         let (w, h) = (f64::from(self.width), f64::from(self.height));
         let (u, v) = (lens.centre[0] + r * cos, lens.centre[1] + r * sin);
-        let inside = (0.0..=w).contains(&u) && (0.0..=h).contains(&v) && t <= 1.0;
-        let weight = if !inside {
+        let [left, right, top, bottom] = self.half_of(lens);
+        let to_edge = (u - left).min(right - u).min(v - top).min(bottom - v);
+        let blend = self.blend_width();
+        let weight = if !(to_edge >= 0.0 && angle <= lens.half_angle) {
             0.0
-        } else if self.blend > 0.0 {
-            ((lens.half_angle - angle) / self.blend).clamp(0.0, 1.0)
+        } else if blend > 0.0 {
+            // A circle that the frame cuts fades out towards the cut.
+            let to_end = (lens.half_angle - angle).min(to_edge * lens.half_angle / lens.radius);
+            (to_end / blend).clamp(0.0, 1.0)
         } else {
             1.0
         };
@@ -380,6 +482,58 @@ mod tests {
     }
 
     #[test]
+    fn without_a_fall_off_the_lenses_take_turns_over_their_whole_overlap() {
+        let share_at = |file: &DualFisheye, degrees: f64| {
+            let (s, c) = (degrees.to_radians().sin(), degrees.to_radians().cos());
+            file.place([s, 0.0, c]).second.map_or(f64::from(u8::from(degrees > 90.0)), |(_, share)| share)
+        };
+        // Both see 80 to 100 degrees from the first axis.
+        let blind = DualFisheye::parse(LENSES.as_bytes()).unwrap();
+        let known =
+            LENSES.replacen("\"yaw\"", "\"vignetting\": [[0, 0, 1], [0, 0, 1], [0, 0, 1]], \"yaw\"", 1);
+        let known = DualFisheye::parse(known.as_bytes()).unwrap();
+        for (degrees, wide, narrow) in [
+            (79.9, 0.0, 0.0),
+            (85.0, 0.25, 0.5),
+            (90.0, 0.5, 0.5),
+            (95.0, 0.75, 0.5),
+            (97.5, 0.875, 2.0 / 3.0),
+        ] {
+            assert!((share_at(&blind, degrees) - wide).abs() < 1e-9, "{degrees}");
+            assert!((share_at(&known, degrees) - narrow).abs() < 1e-9, "{degrees}");
+        }
+        // A wider zone stays.
+        let wider = DualFisheye::parse(
+            LENSES.replacen("\"width\"", "\"blend_degrees\": 30, \"width\"", 1).as_bytes(),
+        );
+        assert!((share_at(&wider.unwrap(), 95.0) - 0.75).abs() < 1e-9);
+    }
+
+    #[test]
+    fn a_circle_that_the_frame_cuts_fades_out_and_shows_nothing_of_the_other_lens() {
+        // The circle of the first lens reaches 20 px into the half of the second.
+        let text = LENSES.replacen("\"radius\": 100", "\"radius\": 120", 1);
+        let file = DualFisheye::parse(text.as_bytes()).unwrap();
+        let at = |degrees: f64| {
+            let (s, c) = (degrees.to_radians().sin(), degrees.to_radians().cos());
+            file.project_in_lens(&file.lenses[0], [s, 0.0, c])
+        };
+        // 83.3 degrees is the edge of the half, at 100 px.
+        let (u, _, weight) = at(82.0);
+        assert!(u < 200.0 && weight > 0.0 && weight < 0.1, "{u} {weight}");
+        assert_eq!((at(84.0).2, at(95.0).2), (0.0, 0.0));
+        assert!(at(60.0).2 == 1.0);
+    }
+
+    #[test]
+    fn the_text_of_a_lens_without_a_fall_off_is_that_of_earlier_versions() {
+        let file = DualFisheye::parse(LENSES.as_bytes()).unwrap();
+        let text = format!("{:?}", file.lenses[0]);
+        assert!(text.starts_with("Lens { centre: [100.0, 100.0], radius: 100.0, half_angle: "), "{text}");
+        assert!(text.ends_with("gain: [1.0, 1.0, 1.0] }"), "{text}");
+    }
+
+    #[test]
     fn mistakes_in_a_lens_file_are_named() {
         let message = |bytes: &[u8]| DualFisheye::parse(bytes).unwrap_err().to_string();
         let wrong = LENSES.replacen("\"radius\": 100", "\"radius\": 0", 1);
@@ -390,6 +544,13 @@ mod tests {
         assert_eq!(message(wrong.as_bytes()), "lenses[0].half_angel: unknown key; did you mean half_angle?");
         let wrong = LENSES.replacen("\"yaw\"", "\"gain\": [1, 0, 1], \"yaw\"", 1);
         assert!(message(wrong.as_bytes()).starts_with("lenses[1]: gain 0"));
+        for wrong in ["[1, 2, -0.5]", "[1, 0, 7.5]"] {
+            let text = format!("\"vignetting\": [[0, 0, 1], {wrong}, [0, 0, 1]], \"yaw\"");
+            let text = LENSES.replacen("\"yaw\"", &text, 1);
+            let told = message(text.as_bytes());
+            assert!(told.starts_with("lenses[1]: vignetting [1.0, "), "{told}");
+            assert!(told.ends_with("(expected numbers of 0 or more that sum to at most 8 stops)"), "{told}");
+        }
         // r = t (1 - 5 t²)/-4: falls at first, below 0.
         let wrong = LENSES.replacen("\"yaw\"", "\"polynomial\": [1, -5, 0], \"yaw\"", 1);
         assert!(message(wrong.as_bytes()).starts_with("lenses[1]: polynomial: the radius does not grow"));
@@ -406,7 +567,7 @@ mod tests {
         let text = r#"{ "width": 400, "height": 200, "blend_degrees": 3.5, "lenses": [
             { "cx": 100.25, "cy": 99, "radius": 97.5, "half_angle": 98.125, "gain": [1.1, 1, 0.9], "roll": 90 },
             { "cx": 300, "cy": 100, "radius": 98, "half_angle": 97, "polynomial": [1, -0.1, 0.02],
-              "yaw": 179, "pitch": -1.5, "roll": 2 } ] }"#;
+              "vignetting": [[0.1, 0, 2.5], [0, 0, 2], [0.25, 0.5, 1]], "yaw": 179, "pitch": -1.5, "roll": 2 } ] }"#;
         let first = DualFisheye::parse(text.as_bytes()).unwrap();
         let written = first.to_json();
         let again = DualFisheye::parse(written.as_bytes()).unwrap();
@@ -416,8 +577,8 @@ mod tests {
                 (0..9).map(|k| (a.pano_from_lens[k / 3][k % 3] - b.pano_from_lens[k / 3][k % 3]).abs());
             assert!(apart.fold(0.0, f64::max) < 1e-7);
             assert_eq!(
-                (a.centre, a.radius, a.gain, a.polynomial),
-                (b.centre, b.radius, b.gain, b.polynomial)
+                (a.centre, a.radius, a.gain, a.polynomial, a.vignetting),
+                (b.centre, b.radius, b.gain, b.polynomial, b.vignetting)
             );
         }
     }

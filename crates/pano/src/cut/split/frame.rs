@@ -22,6 +22,7 @@ use crate::source::decoded::size_mismatch;
 use crate::source::frames::SourceFrame;
 use crate::source::load::{self, LoadedImage};
 use crate::source::metadata::Metadata;
+use crate::source::vignetting;
 use crate::sphere::geometry::View;
 use crate::sphere::projection::Projection;
 
@@ -123,9 +124,13 @@ pub(super) fn process_frame(
     Ok(Some(WrittenFrame { index, line, files: files.unnamed, absent_masks: files.absent_masks }))
 }
 
-/// Applies the colour settings to a frame. Returns the gains of its lenses, or its own gain.
+/// Divides the fall-off of lenses out of a frame and applies the colour settings. Returns the gains of its lenses, or its
+/// own gain.
 fn apply_colours(shared: &SharedState<'_>, index: usize, frame: &mut Frame) -> Option<Vec<[f64; 3]>> {
     let settings = shared.settings;
+    if let Some(projection) = settings.projection() {
+        vignetting::correct(&projection, frame);
+    }
     let gains = match settings.equalise {
         Equalise::Off => None,
         Equalise::Lenses => {

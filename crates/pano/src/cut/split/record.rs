@@ -224,6 +224,9 @@ pub(super) fn settings_hash(settings: &SplitSettings) -> String {
     }
     if lenses.is_some() {
         text += " separate lenses";
+    } else if matches!(settings.projection(), Some(Projection::Fisheye(_))) {
+        // Earlier versions blended over the last degrees of each lens.
+        text += " overlap";
     }
     if settings.has_colours() {
         // The gains of frames are compared per frame.

@@ -117,6 +117,12 @@ impl SplitSettings {
         self.lenses.as_ref().map_or(&self.views, |lenses| &lenses.views)
     }
 
+    /// Whether colours of frames change: by a setting, or by the fall-off of lenses.
+    pub(super) fn changes_frames(&self) -> bool {
+        let has_vignetting = |p| matches!(p, Projection::Fisheye(lenses) if lenses.has_vignetting());
+        self.has_colours() || self.projection().is_some_and(has_vignetting)
+    }
+
     /// Whether any setting changes colours.
     pub(super) fn has_colours(&self) -> bool {
         !self.colouring.is_neutral() || self.equalise != Equalise::Off

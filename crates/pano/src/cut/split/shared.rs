@@ -33,7 +33,7 @@ pub(super) struct SharedState<'a> {
 impl SharedState<'_> {
     /// Rows of each plane to decode for a plan.
     pub(super) fn rows_to_decode(&self, plan: &Plan) -> Vec<[i32; 2]> {
-        if self.settings.has_colours() {
+        if self.settings.changes_frames() {
             rows_with_chroma(&plan.rows, &plan.shape.sizes)
         } else {
             plan.rows.clone()

@@ -24,8 +24,8 @@ use crate::sphere::geometry::rotation;
 const MIN_RING_MATCHES: usize = 60;
 /// Maximum spread of the residuals, in radii of the circle; above it no lens fits the matches.
 const MAX_SPREAD: f64 = 0.006;
-/// Maximum width of the blend zone, radians.
-const MAX_BLEND: f64 = 5.0 * PI / 180.0;
+/// Maximum width of the blend zone, radians, as in lens files.
+const MAX_BLEND: f64 = 45.0 * PI / 180.0;
 
 /// Initial values of a calibration.
 #[derive(Clone, Debug, Default)]
@@ -177,7 +177,7 @@ pub fn calibrate(
         let walk = PoseRefinement::new(&walked, &start.poses, unit, &fit);
         return Ok(Calibration {
             pose_refinement: Some(walk),
-            ..calibration(&walked, size, start, circles, &fit, &tracks)
+            ..calibration(&walked, size, circles, &fit, &tracks)
         });
     }
     let turned = match stands {
@@ -206,21 +206,20 @@ pub fn calibrate(
     }
     let turned = turned.iter().filter(|&&is_known| is_known).count();
     let tracks = [ring, across].concat();
-    Ok(Calibration { rotations: turned, ..calibration(&state, size, start, circles, &fit, &tracks) })
+    Ok(Calibration { rotations: turned, ..calibration(&state, size, circles, &fit, &tracks) })
 }
 
 /// Assembles the result without the details of given poses.
 fn calibration(
     state: &CalibrationState,
     size: [u32; 2],
-    start: &InitialCalibration,
     circles: [Option<ImageCircle>; 2],
     fit: &CalibrationFit,
     tracks: &[LensMatch],
 ) -> Calibration {
     let ring = tracks.iter().filter(|track| track.from.frame == track.to.frame).count();
     Calibration {
-        lenses: to_dual_fisheye(state, size, start),
+        lenses: to_dual_fisheye(state, size),
         circles,
         matches: [ring, tracks.len() - ring],
         rotations: 0,
@@ -467,11 +466,7 @@ fn rescaled_coefficients(lens: &Lens, radius: f64) -> [f64; 3] {
 }
 
 /// Converts the result to the form of a lens file, whose polynomial ends at the rim of the circle.
-fn to_dual_fisheye(
-    state: &CalibrationState,
-    [width, height]: [u32; 2],
-    start: &InitialCalibration,
-) -> DualFisheye {
+fn to_dual_fisheye(state: &CalibrationState, [width, height]: [u32; 2]) -> DualFisheye {
     let lenses = state.models.map(|model| {
         let half_angle = model.angle_at(1.0).clamp(0.1, 139.0 * PI / 180.0);
         let t = half_angle / REFERENCE_ANGLE;
@@ -484,10 +479,10 @@ fn to_dual_fisheye(
             polynomial,
             pano_from_lens: model.pano_from_lens,
             gain: [1.0; 3],
+            vignetting: [[0.0; 3]; 3],
         }
     });
-    // Each lens must still see where the other one has faded out.
-    let overlap = lenses[0].half_angle + lenses[1].half_angle - PI;
-    let blend = start.lenses.as_ref().map_or(MAX_BLEND, |l| l.blend).min((0.5 * overlap).max(0.0));
-    DualFisheye { width, height, blend, lenses }
+    let mut found = DualFisheye { width, height, blend: 0.0, lenses };
+    found.blend = found.overlap().min(MAX_BLEND);
+    found
 }
