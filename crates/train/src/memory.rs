@@ -124,7 +124,8 @@ impl MemoryPlan {
             |splats| engine.memory_needs(&SceneSize { splats, sh_degree: recipe.sh_degree, pixels: largest });
         let fixed = needs(0);
         let plan = Self {
-            pictures: image_bytes(dataset, limit) + downsampled_bytes(recipe, dataset, limit),
+            pictures: image_bytes(dataset, limit, loader_threads(engine.describe().threads))
+                + downsampled_bytes(recipe, dataset, limit),
             points: points * size_of::<Point>() as u64,
             written_points: if recipe.poses.is_some() { points * WRITTEN_BYTES_PER_POINT } else { 0 },
             limit,
@@ -311,13 +312,18 @@ impl MemoryPlan {
     }
 }
 
+/// Number of background threads of the loader of a training that uses `threads`: one in four, up to four.
+pub(crate) fn loader_threads(threads: usize) -> usize {
+    (threads / 4).clamp(1, 4)
+}
+
 /// Images in memory at once: those of the loader's cache, and those evicted from it but still in use.
-fn image_bytes(dataset: &Dataset, limit: u64) -> u64 {
+fn image_bytes(dataset: &Dataset, limit: u64, loading: usize) -> u64 {
     let most = |bytes: fn(&ImageEntry) -> usize| dataset.images.iter().map(bytes).max().unwrap_or(0) as u64;
     let (making, result) = (most(ImageEntry::loading_bytes), most(ImageEntry::result_bytes));
     let all: u64 = dataset.images.iter().map(|image| image.result_bytes() as u64).sum();
     let budget = MemoryPlan::image_budget(limit).max(making);
-    (all + making).min(budget + HELD_IMAGES * result)
+    (all + loading as u64 * making).min(budget + HELD_IMAGES * result)
 }
 
 /// Downsampled images for the coarse part of a run.

@@ -19,7 +19,7 @@ use super::feed::Feed;
 use super::{TrainError, start};
 use crate::config::{RunRecord, TrainConfig, equivalent_views};
 use crate::free_space::FreeSpaceViews;
-use crate::memory::MemoryPlan;
+use crate::memory::{MemoryPlan, loader_threads};
 use crate::near_plane;
 use crate::option_values::{Background, Colours, FreeSpace, NearPlane, RandomBackground};
 use crate::recipe::{ColourRows, Recipe, SceneFacts};
@@ -29,8 +29,6 @@ use crate::views::Cursor;
 /// Number of photographs from which a sky is learnt by default. With fewer, random backgrounds do more against splats
 /// that imitate the background (research/experiments.md).
 const MIN_SKY_VIEWS: u64 = 40;
-/// Background threads of the loader.
-const LOADER_THREADS: usize = 1;
 
 /// The normalisation of a new run on this dataset.
 pub(super) fn normalisation(dataset: &Dataset) -> Normalisation {
@@ -218,7 +216,7 @@ pub(super) fn loader(config: &TrainConfig, dataset: &Arc<Dataset>) -> Arc<Loader
     let budget = MemoryPlan::image_budget(config.max_memory_bytes());
     let options = LoaderOptions {
         budget_bytes: usize::try_from(budget).unwrap_or(usize::MAX),
-        threads: LOADER_THREADS,
+        threads: loader_threads(config.threads()),
     };
     Arc::new(Loader::new(Arc::clone(dataset), options))
 }
