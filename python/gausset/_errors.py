@@ -1,0 +1,35 @@
+"""Exceptions and the warning of the package."""
+
+
+class Error(RuntimeError):
+    """A job or a call failed.
+
+    `code` is a stable word for scripts, as in the JSON output of the program (`docs/reference/errors.md`). Two codes
+    exist only here: `argument`, a value that a call cannot take, and `internal`, a bug of Gausset.
+    """
+
+    code: str
+
+    def __init__(self, message: str, code: str = "internal") -> None:
+        super().__init__(message)
+        self.code = code
+
+
+class ArgumentError(Error, ValueError):
+    """An argument or option has a wrong value, or does not exist."""
+
+
+class FileError(Error, OSError):
+    """A file or folder is missing, damaged, in the way, or cannot be written."""
+
+
+class MemoryLimitError(Error, MemoryError):
+    """More memory is needed than allowed or available."""
+
+
+class DeviceError(Error):
+    """A device or another program is missing, or failed."""
+
+
+class GaussetWarning(UserWarning):
+    """A problem that does not stop a job."""

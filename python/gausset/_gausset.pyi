@@ -1,0 +1,105 @@
+"""The compiled part of the package. Its functions take checked arguments; use those of `gausset`."""
+
+import os
+from collections.abc import Callable
+
+import numpy as np
+from numpy.typing import NDArray
+
+from ._splats import Splats
+
+__version__: str
+
+_Path = str | os.PathLike[str]
+_Intrinsics = tuple[int, int, float, float, float, float]
+_F32 = NDArray[np.float32]
+_Given = list[tuple[str, str]]
+
+class Properties:
+    def __new__(cls) -> Properties: ...
+    @property
+    def antialiased(self) -> bool: ...
+    @property
+    def up(self) -> list[float] | None: ...
+    @property
+    def dataset_transform(self) -> list[list[float]] | None: ...
+
+class Renderer:
+    def __new__(cls, splats: Splats, device: str, threads: int) -> Renderer: ...
+    def render(
+        self,
+        intrinsics: _Intrinsics,
+        pose: list[list[float]],
+        background: tuple[float, ...],
+        sh_degree: int | None,
+        antialiased: bool | None,
+        near_plane: float | None,
+    ) -> tuple[_F32, _F32, _F32, NDArray[np.uint32]]: ...
+
+class Dataset:
+    def __new__(
+        cls,
+        path: _Path,
+        images: _Path | None,
+        masks: _Path | None,
+        sparse: _Path | None,
+        max_resolution: int,
+        test_every: int,
+        allow_outside: bool,
+    ) -> Dataset: ...
+    def __len__(self) -> int: ...
+    @property
+    def kind(self) -> str: ...
+    @property
+    def names(self) -> list[str]: ...
+    @property
+    def cameras(self) -> list[tuple[_Intrinsics, list[list[float]]]]: ...
+    @property
+    def points(self) -> tuple[NDArray[np.float64], NDArray[np.uint8]]: ...
+    @property
+    def train(self) -> list[int]: ...
+    @property
+    def test(self) -> list[int]: ...
+    @property
+    def offset(self) -> list[float]: ...
+    @property
+    def scene_extent(self) -> float: ...
+    def image(
+        self, index: int
+    ) -> tuple[NDArray[np.uint8], NDArray[np.uint8] | None, NDArray[np.uint8] | None]: ...
+
+def check_camera(intrinsics: _Intrinsics, pose: list[list[float]]) -> None: ...
+def load(path: _Path) -> tuple[tuple[_F32, _F32, _F32, _F32, _F32], Properties, int, int]: ...
+def save(splats: Splats, path: _Path, force: bool) -> int: ...
+def option_names() -> list[str]:
+    """Names of the training options that `gausset.train` takes as keywords."""
+
+def train(
+    data: _Path,
+    output: _Path,
+    options: _Given,
+    device: str,
+    force: bool,
+    report: bool,
+    progress: Callable[[int, int, float], object] | None,
+) -> os.PathLike[str]: ...
+def resume(
+    run: _Path,
+    data: _Path | None,
+    options: _Given,
+    device: str,
+    report: bool,
+    progress: Callable[[int, int, float], object] | None,
+) -> os.PathLike[str]: ...
+def evaluate(
+    run: _Path,
+    data: _Path | None,
+    split: str,
+    output: _Path | None,
+    lpips: _Path | None,
+    force: bool,
+    device: str,
+) -> str: ...
+def run_summary(run: _Path) -> str: ...
+def run_state(run: _Path) -> bool: ...
+def run_splats(run: _Path) -> os.PathLike[str]: ...

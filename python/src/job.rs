@@ -1,0 +1,62 @@
+//! Runs a job of the library for a caller in Python.
+//!
+//! The job has a thread of its own. The calling thread receives its events, calls Python with them and looks for
+//! signals. Ctrl-C, or an exception of a callback, asks the job to stop; it is raised when the job has saved its state.
+
+use std::sync::Arc;
+use std::sync::atomic::{AtomicBool, Ordering};
+use std::sync::mpsc::{Receiver, RecvTimeoutError, channel};
+use std::time::Duration;
+
+use gausset::{Event, Failure, Host};
+use pyo3::prelude::*;
+
+use crate::error::{exception, unwind};
+
+/// Longest time between two looks for signals.
+const SIGNAL_INTERVAL: Duration = Duration::from_millis(50);
+
+/// Runs a job; `on_event` is called in the calling thread.
+pub(crate) fn run_job<T: Send>(
+    py: Python<'_>,
+    mut on_event: impl FnMut(Event) -> PyResult<()>,
+    job: impl FnOnce(&mut Host<'_>) -> Result<T, Failure> + Send,
+) -> PyResult<T> {
+    let stop = Arc::new(AtomicBool::new(false));
+    let (sender, mut receiver) = channel();
+    let mut interruption = None;
+    let result = std::thread::scope(|scope| {
+        let flag = &stop;
+        let worker = scope.spawn(move || {
+            unwind(|| {
+                // The receiver is gone only if the calling thread has panicked.
+                let mut send = |event| drop(sender.send(event));
+                job(&mut Host::new(flag, &mut send))
+            })
+        });
+        loop {
+            let told = match py.detach(|| receive(&mut receiver)) {
+                Ok(event) if interruption.is_none() => on_event(event),
+                Ok(_) | Err(RecvTimeoutError::Timeout) => Ok(()),
+                Err(RecvTimeoutError::Disconnected) => break,
+            };
+            if let Err(error) = told.and_then(|()| py.check_signals()) {
+                stop.store(true, Ordering::Relaxed);
+                // A second Ctrl-C changes nothing.
+                interruption.get_or_insert(error);
+            }
+        }
+        py.detach(|| worker.join())
+    });
+    if let Some(error) = interruption {
+        return Err(error);
+    }
+    let result =
+        result.unwrap_or_else(|_| Err(Failure::new("internal", "bug in Gausset: a thread panicked")));
+    result.map_err(|failure| exception(py, failure))
+}
+
+/// Waits for an event. The exclusive reference lets another thread's interpreter state be released meanwhile.
+fn receive(receiver: &mut Receiver<Event>) -> Result<Event, RecvTimeoutError> {
+    receiver.recv_timeout(SIGNAL_INTERVAL)
+}

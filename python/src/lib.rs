@@ -1,0 +1,42 @@
+//! `gausset._gausset`: the compiled part of the Python package.
+//!
+//! ```text
+//!   gausset/*.py      names, defaults, shapes, exceptions; arrays of numpy
+//!         │
+//!   _gausset          plain arguments in; arrays, JSON text and exceptions out
+//!         │
+//!   crates/gausset    the jobs, as the program runs them
+//! ```
+//! Nothing here decides what a job does. Each entry converts its arguments, releases the interpreter while Rust works,
+//! and converts the result.
+#![cfg_attr(not(test), deny(clippy::disallowed_methods))]
+
+mod dataset;
+mod device;
+mod error;
+mod job;
+mod render;
+mod splats;
+mod train;
+
+use pyo3::prelude::*;
+
+/// The module; `gausset/_gausset.pyi` lists its signatures.
+#[pymodule(gil_used = false)]
+mod _gausset {
+    #[pymodule_export]
+    use super::dataset::Dataset;
+    #[pymodule_export]
+    use super::render::{Renderer, check_camera};
+    #[pymodule_export]
+    use super::splats::{Properties, load, save};
+    #[pymodule_export]
+    use super::train::{evaluate, option_names, resume, run_splats, run_state, run_summary, train};
+
+    use super::*;
+
+    #[pymodule_init]
+    fn init(module: &Bound<'_, PyModule>) -> PyResult<()> {
+        module.add("__version__", env!("CARGO_PKG_VERSION"))
+    }
+}

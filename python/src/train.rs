@@ -1,0 +1,169 @@
+//! Training, resuming and evaluation. Results are JSON text, in the form of the program's `--json`.
+
+use std::ffi::OsString;
+use std::path::{Path, PathBuf};
+
+use gausset::evaluate::{EvaluateOptions, evaluate as evaluate_job};
+use gausset::io::atomic::Overwrite;
+use gausset::saved_run::SavedRun;
+use gausset::train::{self as training, TrainOptions};
+use gausset::training::{RunSettings, Task, Trained, train as train_job};
+use gausset::{Event, Failure};
+use pyo3::prelude::*;
+
+use crate::device::device_options;
+use crate::error::{argument, detached, exception, warn};
+use crate::job::run_job;
+
+/// Options as their keys and the text of their values.
+type Given = Vec<(String, OsString)>;
+
+/// Names of the training options, as keywords of Python.
+#[pyfunction]
+pub(crate) fn option_names() -> Vec<String> {
+    let listed = TrainOptions::table().into_iter().filter(|option| option.shown.is_some());
+    listed.map(|option| option.name.replace('-', "_")).collect()
+}
+
+/// Options of a run, from keywords.
+fn train_options(given: &Given) -> Result<TrainOptions, Failure> {
+    let known = TrainOptions::table();
+    let mut options = TrainOptions::default();
+    for (name, text) in given {
+        let key = name.replace('_', "-");
+        if !known.iter().any(|option| option.name == key && option.shown.is_some()) {
+            let nearest = TrainOptions::nearest_key(&key).map(|key| key.replace('-', "_"));
+            let remedy = nearest.map_or_else(String::new, |name| format!("; did you mean `{name}`?"));
+            return Err(Failure::new("option", format!("{name}: no such option{remedy}")));
+        }
+        options.set(&key, text).map_err(|error| Failure::new("option", format!("{name}: {error}")))?;
+    }
+    Ok(options)
+}
+
+/// Calls Python with what an event says to it.
+fn tell(py: Python<'_>, progress: Option<&Py<PyAny>>, event: Event) -> PyResult<()> {
+    let event = match event {
+        Event::Warning { line, .. } => return warn(py, &line),
+        Event::Training(event) => *event,
+        _ => return Ok(()),
+    };
+    match event {
+        training::Event::Warning(warning) => warn(py, &warning.to_string()),
+        training::Event::Exported { path, dropped, .. } if dropped > 0 => {
+            let line = format!("{}: {dropped} splats without finite parameters left out", path.display());
+            warn(py, &line)
+        }
+        training::Event::Progress(now) => match progress {
+            Some(progress) => progress.call1(py, (now.step, now.steps, now.loss)).map(drop),
+            None => Ok(()),
+        },
+        _ => Ok(()),
+    }
+}
+
+/// Runs a task; returns its folder.
+fn run_task(
+    py: Python<'_>,
+    task: impl FnOnce() -> Result<Task, Failure> + Send,
+    device: &str,
+    report: bool,
+    progress: Option<Py<PyAny>>,
+) -> PyResult<PathBuf> {
+    let trained: Trained = run_job(
+        py,
+        |event| tell(py, progress.as_ref(), event),
+        |host| {
+            let settings = RunSettings { report, ..RunSettings::for_device(device_options(device)?) };
+            train_job(task()?, settings, host)
+        },
+    )?;
+    Ok(trained.folder)
+}
+
+/// Trains a new run; returns its folder.
+#[pyfunction]
+#[expect(clippy::too_many_arguments, reason = "the settings of a run, by keyword in Python")]
+pub(crate) fn train(
+    py: Python<'_>,
+    data: PathBuf,
+    output: PathBuf,
+    options: Given,
+    device: &str,
+    force: bool,
+    report: bool,
+    progress: Option<Py<PyAny>>,
+) -> PyResult<PathBuf> {
+    let overwrite = if force { Overwrite::Replace } else { Overwrite::Refuse };
+    let task = || Task::new(TrainOptions { data: Some(data), ..train_options(&options)? }, output, overwrite);
+    run_task(py, task, device, report, progress)
+}
+
+/// Resumes a run; returns its folder.
+#[pyfunction]
+pub(crate) fn resume(
+    py: Python<'_>,
+    run: PathBuf,
+    data: Option<PathBuf>,
+    options: Given,
+    device: &str,
+    report: bool,
+    progress: Option<Py<PyAny>>,
+) -> PyResult<PathBuf> {
+    let task = || Task::resume(run, &TrainOptions { data, ..train_options(&options)? });
+    run_task(py, task, device, report, progress)
+}
+
+/// Evaluates a run or a splat file; returns the report as JSON.
+#[pyfunction]
+#[expect(clippy::too_many_arguments, reason = "the settings of an evaluation, by keyword in Python")]
+pub(crate) fn evaluate(
+    py: Python<'_>,
+    run: PathBuf,
+    data: Option<PathBuf>,
+    split: &str,
+    output: Option<PathBuf>,
+    lpips: Option<PathBuf>,
+    force: bool,
+    device: &str,
+) -> PyResult<String> {
+    let result = run_job(
+        py,
+        |event| tell(py, None, event),
+        |host| {
+            let split = split.parse::<training::Split>();
+            let split = split.map_err(|error| argument(format!("split: {error}")))?;
+            let device = device_options(device)?;
+            let options =
+                EvaluateOptions { data, split, output, lpips, force, device, ..EvaluateOptions::new(run) };
+            evaluate_job(&options, host)
+        },
+    )?;
+    json(py, &result.report)
+}
+
+/// The summary of a run, finished or not, as JSON.
+#[pyfunction]
+pub(crate) fn run_summary(py: Python<'_>, run: PathBuf) -> PyResult<String> {
+    json(py, &detached(py, || Ok(training::read_summary(&run)?))?)
+}
+
+/// Whether a run is finished.
+#[pyfunction]
+pub(crate) fn run_state(py: Python<'_>, run: PathBuf) -> PyResult<bool> {
+    detached(py, || Ok(training::read_outcome(&run)?.is_some()))
+}
+
+/// The file of a run's trained splats.
+#[pyfunction]
+pub(crate) fn run_splats(py: Python<'_>, run: PathBuf) -> PyResult<PathBuf> {
+    detached(py, || splats_of(&run))
+}
+
+fn splats_of(run: &Path) -> Result<PathBuf, Failure> {
+    SavedRun::read(run)?.trained_splats()
+}
+
+fn json(py: Python<'_>, value: &impl serde::Serialize) -> PyResult<String> {
+    serde_json::to_string(value).map_err(|error| exception(py, Failure::new("internal", error)))
+}
