@@ -8,7 +8,7 @@ use gausset_core::engine::{
 use crate::corrections::CorrectionLayout;
 use crate::engine::GpuEngine;
 use crate::in_flight::IN_FLIGHT;
-use crate::layout::{Buffer, Capacities, sh_blocks};
+use crate::layout::{Buffer, Capacities, sh_blocks, splat_capacity};
 use crate::record::{BIAS_CLOCKS, census};
 use crate::state::HostState;
 use crate::{planes, unit};
@@ -27,7 +27,10 @@ impl GpuEngine {
         let per_splat = 48 + 16 + 16 + 4 + 48 + 32 + 68 * ENTRIES_PER_SPLAT;
         // Render and gradient, derivatives of SSIM, target and mask, a part of the sums of tiles; uploads of the steps
         // in flight.
-        let working = scene.splats * per_splat + scene.pixels * (32 + 36 + 5 + 1 + 5 * IN_FLIGHT as u64);
+        let pixels = scene.pixels * (32 + 36 + 5 + 1 + 5 * IN_FLIGHT as u64);
+        // The smallest buffers hold a block of splats and the first entries.
+        let least = splat_capacity(0) * (144 * (1 + blocks) + 20 + per_splat) + 68 * INITIAL_ENTRIES;
+        let working = scene.splats * per_splat + pixels + least;
         let device = MemoryBytes { state, working };
         // Compiled kernels and other memory of the driver, on the host.
         let driver = self.driver_bytes;
