@@ -60,6 +60,7 @@ impl StillChoice {
 
 /// Memory of the analysis in addition to the current frame, in bytes: nadir discs, as read and rotated, and their
 /// means.
+#[cfg(feature = "masks")]
 pub(crate) const ANALYSIS_BYTES: u64 = 80 << 20;
 
 /// Static masks of all frames of a source.
