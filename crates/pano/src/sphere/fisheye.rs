@@ -14,7 +14,7 @@
 //!   `vignetting`, the zone is at least as wide as the overlap of the lenses.
 //! - `vignetting: [[c1, c2, c3]; 3]`: fall-off of red, green and blue in stops:
 //!   `-log2 V = c1 ρ² + c2 ρ⁴ + c3 ρ⁶`, `ρ = distance from the centre/radius`. The light of a pixel is divided by `V`
-//!   ([`crate::source::vignetting`]).
+//!   (`source::vignetting`).
 //! - `gain: [r, g, b]`: factors of linear light that equalise the lenses, for frames from which they cannot be
 //!   estimated ([`crate::cut::equalise`]).
 //!
