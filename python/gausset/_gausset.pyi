@@ -74,6 +74,9 @@ def save(splats: Splats, path: _Path, force: bool) -> int: ...
 def option_names() -> list[str]:
     """Names of the training options that `gausset.train` takes as keywords."""
 
+def run_program(arguments: list[str]) -> int:
+    """Run the program `gausset`; the first argument is its name. Returns the exit code."""
+
 def train(
     data: _Path,
     output: _Path,

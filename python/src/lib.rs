@@ -15,6 +15,7 @@ mod dataset;
 mod device;
 mod error;
 mod job;
+mod program;
 mod render;
 mod splats;
 mod train;
@@ -26,6 +27,8 @@ use pyo3::prelude::*;
 mod _gausset {
     #[pymodule_export]
     use super::dataset::Dataset;
+    #[pymodule_export]
+    use super::program::run_program;
     #[pymodule_export]
     use super::render::{Renderer, check_camera};
     #[pymodule_export]

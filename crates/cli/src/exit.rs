@@ -1,7 +1,5 @@
 //! Exit codes, a stable contract for scripts.
 
-use std::process::ExitCode;
-
 use crate::interrupt::Signal;
 
 /// Exit status of a command. A panic ends the program with 101 ([`crate::crash`]).
@@ -31,11 +29,5 @@ impl Status {
             Self::Refused => 2,
             Self::Interrupted(signal) => signal.exit_code(),
         }
-    }
-}
-
-impl From<Status> for ExitCode {
-    fn from(status: Status) -> Self {
-        Self::from(status.code())
     }
 }
