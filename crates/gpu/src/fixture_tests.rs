@@ -13,14 +13,15 @@ use gausset_core::engine::{
 use gausset_reference::loss;
 use gausset_testkit::{
     Backend, Case, CaseKind, Fixtures, Outputs, Precision, RasterGradients, RasterResult, check_backend,
-    skip_for_gpu, skip_for_machine,
+    skip_for_machine,
 };
 
-use crate::device::{AdapterChoice, Gpu};
+use crate::device::Gpu;
 use crate::engine::{GpuEngine, GpuOptions};
 use crate::layout::{Buffer, Capacities, sh_blocks};
 use crate::record::{BIAS_CLOCKS, Job, SUMS_STRIDE, flag};
 use crate::schedule::{Unit, UnitKind};
+use crate::test_device::gpu;
 use crate::unit;
 
 mod units;
@@ -279,10 +280,7 @@ const REGISTER_BITS: &str = "LP_NATIVE_VECTOR_WIDTH";
 
 #[test]
 fn the_fixtures_are_reproduced() {
-    let gpu = match Gpu::open(&AdapterChoice::Best) {
-        Ok(gpu) => gpu,
-        Err(reason) => return skip_for_gpu("the_fixtures_are_reproduced", &reason.to_string()),
-    };
+    let Some(gpu) = gpu("the_fixtures_are_reproduced") else { return };
     if let Some(bits) = std::env::var(REGISTER_BITS).ok().and_then(|bits| bits.parse::<u32>().ok()) {
         assert_eq!(gpu.subgroup_size(), bits / 32, "threads of a subgroup");
     }
@@ -294,12 +292,10 @@ fn the_fixtures_are_reproduced() {
 #[test]
 fn subgroups_of_any_size_do_the_same() {
     let test = "subgroups_of_any_size_do_the_same";
-    match Gpu::open(&AdapterChoice::Best) {
-        Ok(gpu) if gpu.info().name.contains("llvmpipe") => (),
-        Ok(gpu) => {
-            return skip_for_machine(test, &format!("{} has subgroups of one size", gpu.info().name));
-        }
-        Err(reason) => return skip_for_gpu(test, &reason.to_string()),
+    let Some(gpu) = gpu(test) else { return };
+    let name = &gpu.info().name;
+    if !name.contains("llvmpipe") {
+        return skip_for_machine(test, &format!("{name} has subgroups of one size"));
     }
     let program = std::env::current_exe().expect("this program has a path");
     for bits in ["128", "512"] {

@@ -85,6 +85,8 @@ mod state;
 #[cfg(test)]
 mod steady_tests;
 mod task;
+#[cfg(test)]
+mod test_device;
 mod traffic;
 #[cfg(test)]
 mod translation_tests;

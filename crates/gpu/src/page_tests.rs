@@ -8,18 +8,15 @@ use gausset_core::engine::{
     EngineError, GradientStatistic, LearningRates, McmcRule, OcclusionQuery, Outputs, PositionNoise,
     RenderOptions, Rendering, StepParams, StepReport, TrainState, TrainView,
 };
-use gausset_testkit::{RandomScene, TestScene, skip_for_gpu};
+use gausset_testkit::{RandomScene, TestScene};
 
-use crate::device::{AdapterChoice, Gpu};
+use crate::device::Gpu;
 use crate::engine::{DensityBackend, GpuEngine, GpuOptions};
+use crate::test_device::gpu;
 
 const WIDTH: u32 = 100;
 const HEIGHT: u32 = 75;
 const SPLATS: usize = 9000;
-
-fn gpu(test: &str) -> Option<Gpu> {
-    Gpu::open(&AdapterChoice::Best).map_err(|err| skip_for_gpu(test, &err.to_string())).ok()
-}
 
 /// An engine that applies density rules on the CPU, as for a state in pages.
 fn whole(gpu: &Gpu) -> GpuEngine {

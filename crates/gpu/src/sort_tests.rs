@@ -1,12 +1,12 @@
 //! Scan and sort compared with the host, at sizes around those of their blocks.
 
 use gausset_core::engine::EngineError;
-use gausset_testkit::skip_for_gpu;
 
-use crate::device::{AdapterChoice, DeviceMemory, Gpu};
+use crate::device::{DeviceMemory, Gpu};
 use crate::layout::{Buffer, Capacities, splat_capacity};
 use crate::record::{GRID_WIDTH, Job, Record, SCAN_BLOCK, argument};
 use crate::schedule::{Dispatch, depth_sort, offset_scan};
+use crate::test_device::gpu;
 
 /// Around a round of 256, a block of 4096, and the largest sort whose counts one workgroup scans.
 const LENGTHS: [usize; 10] = [0, 1, 3, 255, 257, 4095, 4096, 4097, 100_003, (1 << 20) + 7];
@@ -55,10 +55,6 @@ fn words(memory: &mut DeviceMemory, buffer: Buffer, n: usize) -> Result<Vec<u32>
     let mut words = Vec::with_capacity(n);
     memory.read(buffer, 0, n, |_, part| words.extend_from_slice(part))?;
     Ok(words)
-}
-
-fn gpu(test: &str) -> Option<Gpu> {
-    Gpu::open(&AdapterChoice::Best).map_err(|err| skip_for_gpu(test, &err.to_string())).ok()
 }
 
 #[test]

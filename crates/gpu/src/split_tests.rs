@@ -9,21 +9,18 @@ use gausset_core::engine::{
     EngineError, GradientStatistic, LearningRates, OcclusionQuery, Outputs, RenderOptions, Rendering,
     StepParams, StepReport, TrainState, TrainView,
 };
-use gausset_testkit::{RandomScene, skip_for_gpu};
+use gausset_testkit::RandomScene;
 
-use crate::device::{AdapterChoice, Gpu};
+use crate::device::Gpu;
 use crate::engine::{GpuEngine, GpuOptions};
 use crate::pace::{StageTimes, UnitSize};
 use crate::split::{DispatchParts, WorkSplit};
+use crate::test_device::gpu;
 
 const WIDTH: u32 = 200;
 const HEIGHT: u32 = 150;
 /// Number of its tile rows.
 const ROWS: u32 = 10;
-
-fn gpu(test: &str) -> Option<Gpu> {
-    Gpu::open(&AdapterChoice::Best).map_err(|err| skip_for_gpu(test, &err.to_string())).ok()
-}
 
 fn engine(gpu: &Gpu) -> GpuEngine {
     GpuEngine::new(gpu, GpuOptions { threads: 1, ..GpuOptions::default() })

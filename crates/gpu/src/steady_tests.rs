@@ -2,16 +2,15 @@
 
 use gausset_core::engine::Engine;
 use gausset_testkit::engine_contract::{params, start, view};
-use gausset_testkit::skip_for_gpu;
 
-use crate::device::{AdapterChoice, Gpu};
 use crate::engine::{GpuEngine, GpuOptions};
 use crate::in_flight::IN_FLIGHT;
 use crate::record::{Job, Record, status};
+use crate::test_device::gpu;
 use crate::unit::image_bytes;
 
 fn engine(test: &str) -> Option<GpuEngine> {
-    let gpu = Gpu::open(&AdapterChoice::Best).map_err(|err| skip_for_gpu(test, &err.to_string())).ok()?;
+    let gpu = gpu(test)?;
     let mut engine = GpuEngine::new(&gpu, GpuOptions { threads: 1, ..GpuOptions::default() });
     engine.load(start(Vec::new())).expect("a state");
     Some(engine)

@@ -9,17 +9,13 @@ use gausset_compute::Pool;
 use gausset_compute::rng::{philox, stream, uniform};
 use gausset_core::Splats;
 use gausset_core::engine::{ClassicRule, DensityRule, Engine, McmcRule, StepReport, TrainState};
-use gausset_testkit::skip_for_gpu;
 
-use crate::device::{AdapterChoice, Gpu};
+use crate::device::Gpu;
 use crate::engine::{DensityBackend, GpuEngine, GpuOptions};
+use crate::test_device::gpu;
 
 /// Sizes around a workgroup of 256, a block of 4096, and the capacity of such a state.
 const SIZES: [usize; 6] = [0, 1, 255, 256, 257, 4097];
-
-fn gpu(test: &str) -> Option<Gpu> {
-    Gpu::open(&AdapterChoice::Best).map_err(|err| skip_for_gpu(test, &err.to_string())).ok()
-}
 
 fn engine(gpu: &Gpu, in_flight: usize) -> GpuEngine {
     GpuEngine::new(
