@@ -53,3 +53,5 @@ pub const ADAM_BETA1: f64 = 0.9;
 pub const ADAM_BETA2: f64 = 0.999;
 /// Adam: added to the root of the second moment.
 pub const ADAM_EPSILON: f64 = 1e-15;
+/// Largest distance of a splat in units of the contraction radius that training uses (`StepParams::contraction_radius`).
+pub const MAX_CONTRACTED_DISTANCE: f64 = 10.0;

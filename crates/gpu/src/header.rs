@@ -4,8 +4,8 @@ use std::fmt::Write as _;
 
 use gausset_compute::rng::stream;
 use gausset_core::constants::{
-    ADAM_BETA1, ADAM_BETA2, ADAM_EPSILON, ALPHA_MAX, LOW_PASS_VARIANCE, SSIM_C1, SSIM_C2, SSIM_SIGMA,
-    SSIM_TAPS, TILE_SIZE, TRANSMITTANCE_STOP,
+    ADAM_BETA1, ADAM_BETA2, ADAM_EPSILON, ALPHA_MAX, LOW_PASS_VARIANCE, MAX_CONTRACTED_DISTANCE, SSIM_C1,
+    SSIM_C2, SSIM_SIGMA, SSIM_TAPS, TILE_SIZE, TRANSMITTANCE_STOP,
 };
 use gausset_core::sh;
 
@@ -125,6 +125,7 @@ pub(crate) fn header() -> String {
         ("LOG2_255", 7.994_353_4),
         ("EXTENT_SLACK", 0.01),
         ("NOISE_CUTOFF", 30.0),
+        ("MAX_CONTRACTED_DISTANCE", MAX_CONTRACTED_DISTANCE as f32),
         ("MOMENT_FLOOR", 1e-36),
         ("LOW_PASS_VARIANCE", LOW_PASS_VARIANCE),
         ("ALPHA_MAX", ALPHA_MAX),

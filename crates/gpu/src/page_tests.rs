@@ -97,6 +97,7 @@ fn params(step: u64) -> StepParams {
         dropout: if step == 2 { 0.2 } else { 0.0 },
         opacity_regularisation: 1e-2,
         scale_regularisation: 1e-2,
+        contraction_radius: 1.5,
         exposure: correction,
         vignetting: correction,
         pose: correction,

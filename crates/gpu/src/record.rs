@@ -319,6 +319,8 @@ record! {
         scale_pull: f32,
         noise_scale: f32,
         noise_fade: f32,
+        /// One over the contraction radius; 0 = none.
+        inverse_contraction: f32,
         /// Written on the device: number of visible splats, and of entries of all tiles.
         visible: u32,
         entries: u32,

@@ -202,6 +202,7 @@ fn set_update(job: &mut Job, held: &StateInfo<'_>, params: &StepParams) {
     if let Some(noise) = params.noise {
         (job.noise_scale, job.noise_fade) = (noise.scale, noise.fade_opacity);
     }
+    job.inverse_contraction = 1.0 / params.contraction_radius;
     job.dropout_limit = (params.dropout * 65_536.0) as u32;
     (job.seed_low, job.seed_high) = (params.seed as u32, (params.seed >> 32) as u32);
     (job.step_low, job.step_high) = (params.step as u32, (params.step >> 32) as u32);

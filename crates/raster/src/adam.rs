@@ -73,7 +73,7 @@ pub(crate) fn update_row<S: Simd>(
     moment1: &mut Row,
     moment2: &mut Row,
     gradient: f32x16<S>,
-    rate: f32,
+    rate: f32x16<S>,
     lanes: &LaneAdam<S>,
 ) -> f32x16<S> {
     let zero = splat(simd, 0.0);
@@ -88,7 +88,7 @@ pub(crate) fn update_row<S: Simd>(
     let m = m.abs().simd_ge(floor).select(m, zero);
     let v = v.simd_ge(floor).select(v, zero);
     let denominator = (v * lanes.second).sqrt() + splat(simd, ADAM_EPSILON as f32);
-    let next = p - splat(simd, rate) * (m * lanes.first) / denominator;
+    let next = p - rate * (m * lanes.first) / denominator;
     let next = lanes.is_updated.select(next, p);
     lanes.is_updated.select(m, old_m).store_array(moment1);
     lanes.is_updated.select(v, old_v).store_array(moment2);
@@ -143,7 +143,7 @@ fn slice_kernel<S: Simd>(
     for (((p, m), v), g) in parts {
         let row = |s: &[f32]| -> Row { std::array::from_fn(|i| s.get(i).copied().unwrap_or(0.0)) };
         let (mut pr, mut mr, mut vr, gr) = (row(p), row(m), row(v), row(g));
-        update_row(simd, &mut pr, &mut mr, &mut vr, load(simd, &gr), rate, &lanes);
+        update_row(simd, &mut pr, &mut mr, &mut vr, load(simd, &gr), splat(simd, rate), &lanes);
         p.copy_from_slice(&pr[..p.len()]);
         m.copy_from_slice(&mr[..m.len()]);
         v.copy_from_slice(&vr[..v.len()]);

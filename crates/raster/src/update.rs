@@ -9,6 +9,7 @@ use gausset_compute::simd::{
     LANES, Row, array_from_fn, exp, fma, inline_closure, ln, load, sigmoid, sin_cos_turns, splat,
 };
 use gausset_compute::{Exec, rng};
+use gausset_core::constants::MAX_CONTRACTED_DISTANCE;
 use gausset_core::engine::{AdamMode, GradientStatistic, PositionNoise, StepParams};
 
 use crate::adam::{BiasCorrection, BiasCorrectionTable, LaneAdam, update_row};
@@ -228,7 +229,8 @@ fn update_block<S: Simd, const DEGREE: u8>(
     let real = real_lanes(simd, block, step.len);
     let sparse = params.adam == AdamMode::Sparse;
     let receives = if sparse { g.has_gradient } else { real };
-    regularise(simd, step, &part.geometry[local], receives, &mut g);
+    let distance = contracted_distance(simd, params.contraction_radius, &part.geometry[local]);
+    regularise(simd, step, &part.geometry[local], receives, distance, &mut g);
 
     let [red, green, blue] = g.colour.colour;
     let mut sum = red + green + blue;
@@ -249,7 +251,10 @@ fn update_block<S: Simd, const DEGREE: u8>(
                 &mut part.geometry1[local][row].0,
                 &mut part.geometry2[local][row].0,
                 gradient,
-                step.rates[row],
+                match distance {
+                    Some(distance) if row < LOG_SCALE => splat(simd, step.rates[row]) * distance,
+                    _ => splat(simd, step.rates[row]),
+                },
                 &update,
             );
             if ahead && let Some(next) = part.geometry.get(local + 1) {
@@ -272,14 +277,14 @@ fn update_block<S: Simd, const DEGREE: u8>(
                     &mut part.rest1[row].0,
                     &mut part.rest2[row].0,
                     g.colour.rest(k, c),
-                    params.rates.sh_rest,
+                    splat(simd, params.rates.sh_rest),
                     &update,
                 );
             }
         }
     }
     if let Some(noise) = params.noise {
-        add_noise(simd, step, block, noise, real, &mut part.geometry[local]);
+        add_noise(simd, step, block, noise, real, distance, &mut part.geometry[local]);
     }
     let mut sum = zero;
     for row in &part.geometry[local] {
@@ -325,6 +330,20 @@ fn lane_update<S: Simd>(
     LaneAdam { first: load(simd, &first), second: load(simd, &second), is_updated: moves }
 }
 
+/// Distances from the origin in units of the contraction radius, within 1..10; `None` without contraction.
+#[inline(always)]
+fn contracted_distance<S: Simd>(simd: S, radius: f32, block: &GeometryBlock) -> Option<f32x16<S>> {
+    if radius == f32::INFINITY {
+        return None;
+    }
+    let [x, y, z] = array_from_fn(
+        #[inline(always)]
+        |k| load(simd, &block[MEAN + k].0),
+    );
+    let distance = fma(z, z, fma(y, y, x * x)).sqrt() * splat(simd, 1.0 / radius);
+    Some(distance.max(splat(simd, 1.0)).min(splat(simd, MAX_CONTRACTED_DISTANCE as f32)))
+}
+
 /// Adds the gradients of `w_o mean(opacity) + w_s mean(scale)`.
 #[inline(always)]
 fn regularise<S: Simd>(
@@ -332,6 +351,7 @@ fn regularise<S: Simd>(
     step: &UpdateStep<'_>,
     block: &GeometryBlock,
     receives: mask32x16<S>,
+    distance: Option<f32x16<S>>,
     g: &mut BlockGradient<S>,
 ) {
     let zero = splat(simd, 0.0);
@@ -341,8 +361,12 @@ fn regularise<S: Simd>(
         g.geometry[LOGIT] += receives.select(pull, zero);
     }
     if step.mean_scale_weight != 0.0 {
+        let mut weight = splat(simd, step.mean_scale_weight);
+        if let Some(distance) = distance {
+            weight = weight / distance;
+        }
         for k in LOG_SCALE..LOG_SCALE + 3 {
-            let pull = splat(simd, step.mean_scale_weight) * exp(simd, load(simd, &block[k].0));
+            let pull = weight * exp(simd, load(simd, &block[k].0));
             g.geometry[k] += receives.select(pull, zero);
         }
     }
@@ -385,7 +409,8 @@ fn accumulate_statistics<S: Simd>(
     visible.select(count + 1, count).store_slice(steps);
 }
 
-/// `mean += Σ z · fade · scale` with z standard normal from (seed, step, id) (Kheradmand et al. 2024, eq. 12).
+/// `mean += Σ z · fade · scale` with z standard normal from (seed, step, id) (Kheradmand et al. 2024, eq. 12), divided by
+/// the contracted distance.
 #[inline(always)]
 fn add_noise<S: Simd>(
     simd: S,
@@ -393,6 +418,7 @@ fn add_noise<S: Simd>(
     block: usize,
     noise: PositionNoise,
     real: mask32x16<S>,
+    distance: Option<f32x16<S>>,
     geometry: &mut GeometryBlock,
 ) {
     let zero = splat(simd, 0.0);
@@ -428,7 +454,10 @@ fn add_noise<S: Simd>(
     let z = [z0, z1, z2];
 
     let shape = Shape::new(simd, geometry);
-    let strength = sigmoid(simd, -exponent) * splat(simd, noise.scale);
+    let mut strength = sigmoid(simd, -exponent) * splat(simd, noise.scale);
+    if let Some(distance) = distance {
+        strength = strength / distance;
+    }
     // Σ z = R diag(s²) Rᵀ z
     let turned: [f32x16<S>; 3] = array_from_fn(
         #[inline(always)]

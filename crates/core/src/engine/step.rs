@@ -117,6 +117,10 @@ pub struct StepParams {
     pub scale_regularisation: f32,
     /// Noise on the means after the update.
     pub noise: Option<PositionNoise>,
+    /// Radius around the origin beyond which splats train in units of their distance d, as in a contracted space: the
+    /// rate of the means is multiplied, noise and scale regularisation are divided by d / radius, 10 at most.
+    /// Infinite = nowhere.
+    pub contraction_radius: f32,
     /// Density statistic to accumulate.
     pub statistic: GradientStatistic,
     /// The first so many splats are rendered and never updated: they come from elsewhere and are not trained. 0 = none.
@@ -148,6 +152,7 @@ impl StepParams {
             opacity_regularisation: 0.0,
             scale_regularisation: 0.0,
             noise: None,
+            contraction_radius: f32::INFINITY,
             statistic: GradientStatistic::Off,
             frozen_splats: 0,
             exposure: None,

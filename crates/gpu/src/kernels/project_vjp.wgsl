@@ -149,8 +149,9 @@ fn accumulate_statistics(i: u32, mean2d: vec2<f32>, radius: f32) {
     records[2u * stride + i] += 1u;
 }
 
-/// `Σ z · fade · scale` with z standard normal from (seed, step, id) (Kheradmand et al. 2024, eq. 12).
-fn noise_of(i: u32, p0: vec4<f32>, p1: vec4<f32>, p2: vec4<f32>) -> vec3<f32> {
+/// `Σ z · fade · scale / distance` with z standard normal from (seed, step, id) (Kheradmand et al. 2024, eq. 12); the
+/// distance is the contracted one.
+fn noise_of(i: u32, p0: vec4<f32>, p1: vec4<f32>, p2: vec4<f32>, distance: f32) -> vec3<f32> {
     let exponent = (sigmoid(p0.w) - job.noise_fade) * 100.0;
     // Beyond this the noise factor is below 1e-13.
     if (!(exponent < NOISE_CUTOFF)) { return vec3<f32>(0.0); }
@@ -158,7 +159,7 @@ fn noise_of(i: u32, p0: vec4<f32>, p1: vec4<f32>, p2: vec4<f32>) -> vec3<f32> {
     let z = vec3<f32>(normals(words.x, words.y), normals(words.z, words.w).x);
     let shape = shape_of(p1, p2.xyz);
     let along = fma(shape.r2, vec3<f32>(z.z), fma(shape.r1, vec3<f32>(z.y), shape.r0 * z.x)) * shape.scale * shape.scale;
-    let shift = vec3<f32>(dot(shape.r0, along), dot(shape.r1, along), dot(shape.r2, along)) * (sigmoid(-exponent) * job.noise_scale);
+    let shift = vec3<f32>(dot(shape.r0, along), dot(shape.r1, along), dot(shape.r2, along)) * (sigmoid(-exponent) * job.noise_scale / distance);
     return vec3<f32>(
         select(0.0, shift.x, is_finite(shift.x)),
         select(0.0, shift.y, is_finite(shift.y)),
@@ -184,6 +185,8 @@ fn update(i: u32) -> Gradient {
     var p0 = splats[i];
     var p1 = splats[stride + i];
     var p2 = splats[2u * stride + i];
+    // From the origin, in units of the contraction radius.
+    let distance = clamp(length(p0.xyz) * job.inverse_contraction, 1.0, MAX_CONTRACTED_DISTANCE);
     var out: Gradient;
     let visible = boxes[i].y != 0u;
     var touched = false;
@@ -209,13 +212,13 @@ fn update(i: u32) -> Gradient {
             let o = sigmoid(p0.w);
             logit += job.opacity_pull * (o * (1.0 - o));
         }
-        if (job.scale_pull != 0.0) { log_scale += job.scale_pull * exp(p2.xyz); }
+        if (job.scale_pull != 0.0) { log_scale += job.scale_pull / distance * exp(p2.xyz); }
         let finite = are_finite(vec4<f32>(out.mean, logit)) && are_finite(out.quat)
             && are_finite(vec4<f32>(log_scale, colour.x)) && is_finite(colour.y) && is_finite(colour.z);
         if (finite) {
             moves = select(MOVES_ON, MOVES, touched);
             let corrections = next_corrections(i);
-            let a0 = adam(p0, moments1[i], moments2[i], vec4<f32>(out.mean, logit), vec4<f32>(vec3<f32>(job.rate_means), job.rate_opacities), corrections);
+            let a0 = adam(p0, moments1[i], moments2[i], vec4<f32>(out.mean, logit), vec4<f32>(vec3<f32>(job.rate_means * distance), job.rate_opacities), corrections);
             let j = stride + i;
             let a1 = adam(p1, moments1[j], moments2[j], out.quat, vec4<f32>(job.rate_quats), corrections);
             let k = 2u * stride + i;
@@ -238,7 +241,7 @@ fn update(i: u32) -> Gradient {
     }
     directions[i].w = moves;
     if ((job.flags & FLAG_NOISE) != 0u) {
-        splats[i] = vec4<f32>(p0.xyz + noise_of(i, p0, p1, p2), p0.w);
+        splats[i] = vec4<f32>(p0.xyz + noise_of(i, p0, p1, p2, distance), p0.w);
     }
     return out;
 }

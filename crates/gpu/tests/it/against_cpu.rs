@@ -187,7 +187,7 @@ fn any_degree_and_size_makes_the_same_step() {
 fn every_option_of_a_step_does_the_same() {
     let test = "every_option_of_a_step_does_the_same";
     type Change = fn(&mut Setup);
-    let options: [(&str, Change); 14] = [
+    let options: [(&str, Change); 15] = [
         ("sparse", |s| s.params.adam = AdamMode::Sparse),
         ("absolute statistic", |s| s.params.statistic = GradientStatistic::Absolute),
         ("signed statistic", |s| s.params.statistic = GradientStatistic::Signed),
@@ -201,6 +201,10 @@ fn every_option_of_a_step_does_the_same() {
             (s.params.opacity_regularisation, s.params.scale_regularisation) = (0.01, 0.01);
         }),
         ("noise", |s| s.params.noise = Some(PositionNoise { scale: 50.0, fade_opacity: 0.2 })),
+        ("contracted", |s| {
+            s.params.noise = Some(PositionNoise { scale: 50.0, fade_opacity: 0.2 });
+            (s.params.contraction_radius, s.params.scale_regularisation) = (0.8, 0.01);
+        }),
         ("a later update", |s| {
             s.params.adam = AdamMode::Sparse;
             s.state.dense_update_count = 900;

@@ -130,6 +130,8 @@ pub struct SceneFacts {
     pub extent: f64,
     /// Depth that a splat must exceed to be drawn.
     pub near_plane: f64,
+    /// See [`StepParams::contraction_radius`].
+    pub contraction_radius: f64,
     /// Background colour if it is not random; black with a sky.
     pub background: [f32; 3],
     /// Whether a sky is learnt.
@@ -145,6 +147,7 @@ impl Default for SceneFacts {
         Self {
             extent: NORMALISED_EXTENT,
             near_plane: RenderOptions::default().near_plane,
+            contraction_radius: f64::INFINITY,
             background: [0.0; 3],
             sky: false,
             random_background: false,
@@ -295,6 +298,7 @@ impl Recipe {
             opacity_regularisation: self.opacity_regularisation_at(step) as f32,
             scale_regularisation: self.loss.scale_regularisation as f32,
             noise: self.noise(rates.means),
+            contraction_radius: scene.contraction_radius as f32,
             statistic: self.statistic_at(step),
             frozen_splats: 0,
             exposure: self.exposure_rates(step, &scene.colours),

@@ -30,6 +30,9 @@ use crate::views::Cursor;
 /// that imitate the background (research/experiments.md).
 const MIN_SKY_VIEWS: u64 = 40;
 
+/// Contraction radius over the scene extent, for captures around a subject (research/experiments.md).
+const CONTRACTION_RADIUS: f64 = 2.0;
+
 /// The normalisation of a new run on this dataset.
 pub(super) fn normalisation(dataset: &Dataset) -> Normalisation {
     let existing = dataset.normalisation;
@@ -201,8 +204,12 @@ pub(super) fn learns_sky(background: Background, loader: &Loader) -> bool {
 /// Facts about the scene that the recipe needs, in normalised coordinates.
 pub(super) fn scene_facts(recipe: &Recipe, record: &RunRecord, colours: ColourRows) -> SceneFacts {
     let unit = record.normalisation.unit;
+    let extent = record.scene_extent / unit;
+    // Cameras around a subject, and what is seen behind it.
+    let has_background = record.background_points.is_some();
     SceneFacts {
-        extent: record.scene_extent / unit,
+        extent,
+        contraction_radius: if has_background { CONTRACTION_RADIUS * extent } else { f64::INFINITY },
         near_plane: recipe.near_plane.distance(record.near_plane) / unit,
         background: record.background,
         sky: record.sky,
