@@ -1,4 +1,4 @@
-//! The noise that a step adds to the means is that of the scalar reference.
+//! The noise that a step adds to the means is that of the scalar reference; steps beyond the contraction radius.
 
 use std::sync::Arc;
 
@@ -63,7 +63,7 @@ fn after_step(level: SimdLevel, params: &StepParams) -> TrainState {
 }
 
 #[test]
-fn beyond_the_contraction_radius_steps_grow_and_noise_and_regularisation_shrink_with_distance() {
+fn beyond_the_contraction_radius_steps_grow_and_regularisation_shrinks_with_distance() {
     const RADIUS: f32 = 0.4;
     let rates = LearningRates {
         means: 0.01,
@@ -77,37 +77,31 @@ fn beyond_the_contraction_radius_steps_grow_and_noise_and_regularisation_shrink_
     let plain = after_step(SimdLevel::Auto, &params);
     params.contraction_radius = RADIUS;
     let moved = after_step(SimdLevel::Auto, &params);
-    (params.rates.means, params.noise, params.scale_regularisation) = (0.0, Some(NOISE), 1e3);
+    params.scale_regularisation = 1e3;
     let pulled = after_step(SimdLevel::Auto, &params);
     for level in SimdLevel::ALL.into_iter().filter(|level| dispatch_level(*level).is_some()) {
         assert!(after_step(level, &params).splats == pulled.splats, "{}", level.level_name());
     }
     let start = splats();
-    let (mut steps, mut shifts) = (0, 0);
+    let mut steps = 0;
     for i in 0..SPLATS {
         let mean = start.means[i];
         let distance = (mean.iter().map(|v| v * v).sum::<f32>().sqrt() / RADIUS).clamp(1.0, 10.0);
-        let (log_scale, quat) = (start.log_scales[i], start.quats[i]);
-        let noise = noise_of_splat(log_scale, quat, start.opacity_logits[i], &NOISE, 5, 7, i as u32);
         for k in 0..3 {
             let step = |state: &TrainState| state.splats.means[i][k] - mean[k];
             // What is left of the difference of two means.
             let rounding = 1e-6 * mean[k].abs().max(1.0) * distance;
             assert!((step(&moved) - distance * step(&plain)).abs() <= rounding, "{i}.{k}");
             steps += usize::from(step(&plain) != 0.0 && distance > 2.0);
-            let shift = step(&pulled);
-            let tolerance = rounding + 1e-3 * noise.iter().fold(0.0, |a: f32, v| a.max(v.abs()));
-            assert!((shift - noise[k] / distance).abs() <= tolerance, "{i}.{k}: {shift} {}", noise[k]);
-            shifts += usize::from(shift.abs() > 1e-3);
             // Splats that the view does not show have no other gradient.
             if plain.moments.m.log_scales[i] == [0.0; 3] {
-                let pull = 0.1 * 1e3 / (3 * SPLATS) as f32 * libm::expf(log_scale[k]) / distance;
+                let pull = 0.1 * 1e3 / (3 * SPLATS) as f32 * libm::expf(start.log_scales[i][k]) / distance;
                 let found = pulled.moments.m.log_scales[i][k];
                 assert!((found - pull).abs() <= 1e-5 * pull, "{i}.{k}: {found} {pull}");
             }
         }
     }
-    assert!(steps > 100 && shifts > 50, "{steps} {shifts}");
+    assert!(steps > 100, "{steps}");
 }
 
 #[test]

@@ -284,7 +284,7 @@ fn update_block<S: Simd, const DEGREE: u8>(
         }
     }
     if let Some(noise) = params.noise {
-        add_noise(simd, step, block, noise, real, distance, &mut part.geometry[local]);
+        add_noise(simd, step, block, noise, real, &mut part.geometry[local]);
     }
     let mut sum = zero;
     for row in &part.geometry[local] {
@@ -409,8 +409,7 @@ fn accumulate_statistics<S: Simd>(
     visible.select(count + 1, count).store_slice(steps);
 }
 
-/// `mean += Σ z · fade · scale` with z standard normal from (seed, step, id) (Kheradmand et al. 2024, eq. 12), divided by
-/// the contracted distance.
+/// `mean += Σ z · fade · scale` with z standard normal from (seed, step, id) (Kheradmand et al. 2024, eq. 12).
 #[inline(always)]
 fn add_noise<S: Simd>(
     simd: S,
@@ -418,7 +417,6 @@ fn add_noise<S: Simd>(
     block: usize,
     noise: PositionNoise,
     real: mask32x16<S>,
-    distance: Option<f32x16<S>>,
     geometry: &mut GeometryBlock,
 ) {
     let zero = splat(simd, 0.0);
@@ -454,10 +452,7 @@ fn add_noise<S: Simd>(
     let z = [z0, z1, z2];
 
     let shape = Shape::new(simd, geometry);
-    let mut strength = sigmoid(simd, -exponent) * splat(simd, noise.scale);
-    if let Some(distance) = distance {
-        strength = strength / distance;
-    }
+    let strength = sigmoid(simd, -exponent) * splat(simd, noise.scale);
     // Σ z = R diag(s²) Rᵀ z
     let turned: [f32x16<S>; 3] = array_from_fn(
         #[inline(always)]

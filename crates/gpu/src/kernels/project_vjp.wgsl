@@ -149,9 +149,8 @@ fn accumulate_statistics(i: u32, mean2d: vec2<f32>, radius: f32) {
     records[2u * stride + i] += 1u;
 }
 
-/// `Σ z · fade · scale / distance` with z standard normal from (seed, step, id) (Kheradmand et al. 2024, eq. 12); the
-/// distance is the contracted one.
-fn noise_of(i: u32, p0: vec4<f32>, p1: vec4<f32>, p2: vec4<f32>, distance: f32) -> vec3<f32> {
+/// `Σ z · fade · scale` with z standard normal from (seed, step, id) (Kheradmand et al. 2024, eq. 12).
+fn noise_of(i: u32, p0: vec4<f32>, p1: vec4<f32>, p2: vec4<f32>) -> vec3<f32> {
     let exponent = (sigmoid(p0.w) - job.noise_fade) * 100.0;
     // Beyond this the noise factor is below 1e-13.
     if (!(exponent < NOISE_CUTOFF)) { return vec3<f32>(0.0); }
@@ -159,7 +158,7 @@ fn noise_of(i: u32, p0: vec4<f32>, p1: vec4<f32>, p2: vec4<f32>, distance: f32) 
     let z = vec3<f32>(normals(words.x, words.y), normals(words.z, words.w).x);
     let shape = shape_of(p1, p2.xyz);
     let along = fma(shape.r2, vec3<f32>(z.z), fma(shape.r1, vec3<f32>(z.y), shape.r0 * z.x)) * shape.scale * shape.scale;
-    let shift = vec3<f32>(dot(shape.r0, along), dot(shape.r1, along), dot(shape.r2, along)) * (sigmoid(-exponent) * job.noise_scale / distance);
+    let shift = vec3<f32>(dot(shape.r0, along), dot(shape.r1, along), dot(shape.r2, along)) * (sigmoid(-exponent) * job.noise_scale);
     return vec3<f32>(
         select(0.0, shift.x, is_finite(shift.x)),
         select(0.0, shift.y, is_finite(shift.y)),
@@ -241,7 +240,7 @@ fn update(i: u32) -> Gradient {
     }
     directions[i].w = moves;
     if ((job.flags & FLAG_NOISE) != 0u) {
-        splats[i] = vec4<f32>(p0.xyz + noise_of(i, p0, p1, p2, distance), p0.w);
+        splats[i] = vec4<f32>(p0.xyz + noise_of(i, p0, p1, p2), p0.w);
     }
     return out;
 }
