@@ -398,51 +398,64 @@ fn the_poses_of_the_room_are_recovered() {
     }
 }
 
-/// Both real walks aligned by the built-in aligner, compared with COLMAP's poses.
+/// The built-in aligner.
+fn own() -> AlignerOptions {
+    AlignerOptions { aligner: Aligner::Own, ..AlignerOptions::default() }
+}
+
+/// A real walk aligned by the built-in aligner, compared with COLMAP's poses.
 #[test]
-fn the_own_aligner_registers_real_walks() {
-    let test = "the_own_aligner_registers_real_walks";
-    let own = AlignerOptions { aligner: Aligner::Own, ..AlignerOptions::default() };
-    for (name, frames) in [("walk", 5), ("garden", 8)] {
-        let Some(input) = data_file(test, &format!("pano/{name}")) else { return };
-        let place = Place::new();
-        place.split(&input, "w", |options| options.masking.crop_bottom = 35.0);
-        let align =
-            |tool: &AlignerOptions| place.try_align(tool, &PriorKnowledge::default(), Overwrite::Replace).0;
-        let poses = align(&own).unwrap();
-        assert_eq!(poses.registered_frames(), frames);
-        assert!(poses.mean_reprojection_px < 0.8, "{}", poses.mean_reprojection_px);
-        // The written model is read like any other: images, points and observations.
-        let model = place.model("w/sparse/0");
-        assert_eq!((model.cameras.len(), model.images.len()), (8, 8 * frames));
-        let error = reprojection_errors(&model).expect("observations");
-        assert_eq!(error.unseen, 0);
-        assert!((error.px.mean - poses.mean_reprojection_px).abs() < 0.1);
-        let known = data_file(test, &format!("pano/{name}_poses.json")).expect("poses");
-        let known: Value = serde_json::from_slice(&std::fs::read(known).unwrap()).unwrap();
-        let pose = |frame: &Value| {
-            let q = numbers(&frame["rig_from_world_quat_wxyz"]);
-            let t = numbers(&frame["rig_from_world_t"]);
-            Pose::from_quaternion([q[0], q[1], q[2], q[3]], [t[0], t[1], t[2]]).unwrap()
-        };
-        let truth: Vec<Pose> = known["frames"].as_object().expect("frames").values().map(pose).collect();
-        let (position, rotation) = errors_of(&all_poses(&poses), &truth, path_length(&truth));
-        println!(
-            "{name}: centres within {position:.2e} of the path of COLMAP's, rotations within {rotation:.3} degrees"
-        );
-        assert!(position < 1e-2 && rotation < 0.5, "{name}: {position} {rotation}");
-        if name == "garden" {
-            return;
-        }
-        let refused = align(&AlignerOptions { mapper: Mapper::Global, ..own.clone() });
-        assert_refused(refused, "usage", "⟨mapper⟩: applies to COLMAP only");
-        // Something else under the name of a view.
-        let mut views = std::fs::read_dir(place.path("w/images/view02")).unwrap();
-        let first = views.next().expect("a view").unwrap().path();
-        std::fs::write(first, png(16, 16, PngPixels::Grey8(&[9; 256]), &[]).unwrap()).unwrap();
-        let refused = align(&own).unwrap_err().message;
-        assert!(refused.contains("size: 16x16 px (expected 720x720"), "{refused}");
-    }
+fn the_own_aligner_registers_a_real_walk() {
+    let Some(place) = own_aligner_registers("the_own_aligner_registers_a_real_walk", "walk", 5) else {
+        return;
+    };
+    let align =
+        |tool: &AlignerOptions| place.try_align(tool, &PriorKnowledge::default(), Overwrite::Replace).0;
+    let refused = align(&AlignerOptions { mapper: Mapper::Global, ..own() });
+    assert_refused(refused, "usage", "⟨mapper⟩: applies to COLMAP only");
+    // Something else under the name of a view.
+    let mut views = std::fs::read_dir(place.path("w/images/view02")).unwrap();
+    let first = views.next().expect("a view").unwrap().path();
+    std::fs::write(first, png(16, 16, PngPixels::Grey8(&[9; 256]), &[]).unwrap()).unwrap();
+    let refused = align(&own()).unwrap_err().message;
+    assert!(refused.contains("size: 16x16 px (expected 720x720"), "{refused}");
+}
+
+/// A longer one: `cargo xtask full`.
+#[test]
+#[ignore = "a minute of CPU time"]
+fn the_own_aligner_registers_a_real_garden() {
+    own_aligner_registers("the_own_aligner_registers_a_real_garden", "garden", 8);
+}
+
+/// Aligns panoramas with the built-in aligner and compares with COLMAP's poses.
+fn own_aligner_registers(test: &str, name: &str, frames: usize) -> Option<Place> {
+    let input = data_file(test, &format!("pano/{name}"))?;
+    let place = Place::new();
+    place.split(&input, "w", |options| options.masking.crop_bottom = 35.0);
+    let poses = place.try_align(&own(), &PriorKnowledge::default(), Overwrite::Replace).0.unwrap();
+    assert_eq!(poses.registered_frames(), frames);
+    assert!(poses.mean_reprojection_px < 0.8, "{}", poses.mean_reprojection_px);
+    // The written model is read like any other: images, points and observations.
+    let model = place.model("w/sparse/0");
+    assert_eq!((model.cameras.len(), model.images.len()), (8, 8 * frames));
+    let error = reprojection_errors(&model).expect("observations");
+    assert_eq!(error.unseen, 0);
+    assert!((error.px.mean - poses.mean_reprojection_px).abs() < 0.1);
+    let known = data_file(test, &format!("pano/{name}_poses.json")).expect("poses");
+    let known: Value = serde_json::from_slice(&std::fs::read(known).unwrap()).unwrap();
+    let pose = |frame: &Value| {
+        let q = numbers(&frame["rig_from_world_quat_wxyz"]);
+        let t = numbers(&frame["rig_from_world_t"]);
+        Pose::from_quaternion([q[0], q[1], q[2], q[3]], [t[0], t[1], t[2]]).unwrap()
+    };
+    let truth: Vec<Pose> = known["frames"].as_object().expect("frames").values().map(pose).collect();
+    let (position, rotation) = errors_of(&all_poses(&poses), &truth, path_length(&truth));
+    println!(
+        "{name}: centres within {position:.2e} of the path of COLMAP's, rotations within {rotation:.3} degrees"
+    );
+    assert!(position < 1e-2 && rotation < 0.5, "{name}: {position} {rotation}");
+    Some(place)
 }
 
 /// Both real walks from panoramas to splats: `cargo xtask full`.
