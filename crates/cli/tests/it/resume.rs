@@ -383,6 +383,22 @@ fn names_of_photographs_are_never_words_of_a_command() {
 }
 
 #[test]
+fn a_result_below_a_required_minimum_ends_with_1_and_stays() {
+    let workshop = workshop();
+    let same = ["run", "photos", "-o", "out", "--steps", "10"];
+    succeed(&workshop, &[&same[..], &["--min-registered", "8", "--min-psnr", "0.1"]].concat());
+    for (minimum, line) in [(["--min-registered", "9"], "registered: 8 of 8"), (["--min-psnr", "90"], "PSNR")]
+    {
+        let below = run(&workshop, &[&same[..], &minimum].concat());
+        assert!(below.code == 1 && below.stderr.contains(line), "{below:?}");
+        assert!(below.stderr.contains(minimum[0]), "{below:?}");
+        assert!(workshop.path("out/run/splats.ply").is_file());
+    }
+    let aligned = run(&workshop, &["align", "photos", "-o", "out", "--min-registered", "9"]);
+    assert!(aligned.code == 1 && aligned.stderr.contains("registered: 8 of 8"), "{aligned:?}");
+}
+
+#[test]
 fn a_folder_in_use_is_not_touched() {
     let workshop = workshop();
     let mut child =
