@@ -299,7 +299,8 @@ function event(what, isNew = false) {
   if (name === 'progress') {
     Object.assign(now, { step: what.step, steps: what.steps, splats: what.splats, seconds_left: what.seconds_left });
     if (isNew) charts.progress(what);
-    const text = `step ${number(what.step)} of ${number(what.steps)}, ${number(what.it_per_s, 1)} steps/s, ${number(what.splats)} splats`;
+    const left = what.seconds_left != null ? `, about ${time(what.seconds_left)} left` : '';
+    const text = `step ${number(what.step)} of ${number(what.steps)}${left}, ${number(what.splats)} splats`;
     status(text);
     if (performance.now() - spoke > 10000) { spoke = performance.now(); say(text); }
   }
