@@ -185,6 +185,21 @@ fn a_sky_is_left_out_of_scene_formats_and_on_request() {
         let result = run(&options).unwrap();
         assert_eq!((result.removed.sky, result.written.sky), (by_default, (by_default == 0).then_some(40)));
     }
+    // The sky as an image in the axes of the output, whether the file keeps it or not; nothing is replaced.
+    let image = output("sky.png");
+    let edits = SplatEdits { up: Up::X, ..SplatEdits::default() };
+    let sky_image = Some(image.clone());
+    let options =
+        ConvertOptions { sky_image, edits, force: true, ..ConvertOptions::new(&input, output("a.glb")) };
+    assert_eq!(run(&options).unwrap().removed.sky, 40);
+    let found = gausset_io::image::decode_file(&image).unwrap();
+    assert_eq!((found.width, found.height), (1024, 512));
+    let refused = |options| run(&options).unwrap_err().to_string();
+    let again = ConvertOptions { force: false, output: output("c.glb"), ..options.clone() };
+    assert!(refused(again).contains("sky.png"));
+    assert!(!output("c.glb").exists());
+    let same = ConvertOptions { output: output("sky.png"), format: Some(Format::Ply), ..options.clone() };
+    assert!(refused(same).contains("is the output"));
     // A file that marks no sky: a warning, and nothing is removed.
     let plain = write_scene(folder.path(), 10);
     let mut warnings = Vec::new();
@@ -197,6 +212,10 @@ fn a_sky_is_left_out_of_scene_formats_and_on_request() {
     );
     assert_eq!(result.unwrap().removed.sky, 0);
     assert!(warnings.iter().any(|line| line.contains("no splats are marked as one")), "{warnings:?}");
+    let options = ConvertOptions { input: plain, output: output("d.ply"), ..options };
+    let options = ConvertOptions { sky_image: Some(image), force: true, ..options };
+    assert!(run(&options).unwrap_err().to_string().contains("no splats are marked as a sky"));
+    assert!(!output("d.ply").exists());
 }
 
 #[test]

@@ -105,7 +105,7 @@ function begin(around) {
   camera.limit(scene.centre, scene.radius, [camera.pos, ...scene.cameras.map(({ pose }) => placeOf(pose))]);
   if (!scene.cameras.length) home();
   const count = (n) => n.toLocaleString('en');
-  $('count').textContent = scene.sky ? `${count(around.splats - scene.sky)} splats in the scene, ${count(scene.sky)} in the sky` : `${count(around.splats)} splats`;
+  $('count').textContent = `${count(around.splats - scene.sky)} splats${scene.sky ? ` and a sky of ${count(scene.sky)}` : ''}`;
   mode();
 }
 let before = performance.now();

@@ -38,7 +38,7 @@ const link = new Link({
   },
 });
 const thumbs = new Thumbs($('cameras'), link);
-const own = new Own($('own'), link, { count: () => now.splats ?? scene.splats, show: () => $('show').value, scene: () => scene, view: () => stage.ownView(), changed: drawnBy });
+const own = new Own($('own'), link, { count: splats, show: () => $('show').value, scene: () => scene, view: () => stage.ownView(), changed: drawnBy });
 // Lines over the image: {lines, colour} for each kind.
 let ground = null;
 function lines() {
@@ -202,10 +202,12 @@ function showed(frame) {
   if (!own.isShown) mark.drawer = 'program';
   if (own.lacks) own.ask(false);
 }
-// Numbers of splats, in the words of all pages.
+// The number of splats: events tell it during a training, the scene afterwards.
+function splats() { return (scene.live ? now.splats : scene.splats) ?? 0; }
+// Numbers of splats, in the words of the program.
 function counted() {
-  const all = now.splats ?? scene.splats ?? 0;
-  return scene.sky ? `${number(all - scene.sky)} splats in the scene, ${number(scene.sky)} in the sky` : `${number(all)} splats`;
+  const rest = scene.sky ? ` and a sky of ${number(scene.sky)}` : '';
+  return `${number(splats() - (scene.sky ?? 0))} splats${rest}`;
 }
 function time(seconds) {
   const minutes = Math.round(seconds / 60);
@@ -297,7 +299,8 @@ function event(what, isNew = false) {
   if (name === 'progress') {
     Object.assign(now, { step: what.step, steps: what.steps, splats: what.splats, seconds_left: what.seconds_left });
     if (isNew) charts.progress(what);
-    const text = `step ${number(what.step)} of ${number(what.steps)}, ${number(what.it_per_s, 1)} steps/s, ${number(what.splats)} splats`;
+    const left = what.seconds_left != null ? `, about ${time(what.seconds_left)} left` : '';
+    const text = `step ${number(what.step)} of ${number(what.steps)}${left}, ${number(what.splats)} splats`;
     status(text);
     if (performance.now() - spoke > 10000) { spoke = performance.now(); say(text); }
   }
@@ -307,7 +310,7 @@ function event(what, isNew = false) {
     list();
   }
   if (name === 'checkpointed') now.saved = `step ${number(what.step)}${isNew ? `, ${new Date().toLocaleTimeString()}` : ''}`;
-  if (name === 'exported' && isNew) status(`splats.ply written, ${number(what.splats)} splats`);
+  if (name === 'exported' && isNew) status('splats.ply written');
   if (name === 'warning' && isNew) status(what.line, true);
   if (name === 'paused' && isNew) { paused = true; status('paused'); }
   if (name === 'resumed' && isNew) paused = false;

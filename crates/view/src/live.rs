@@ -170,7 +170,8 @@ impl Watcher for LiveRenderer {
         self.scene.live = false;
         self.update_poses(run);
         // The finished scene has a fixed number of splats, and a sky if the run has trained one.
-        self.scene.splats = self.hub.splats() as usize;
+        let [splats, sky] = run.scene_and_sky().unwrap_or([self.hub.splats() as usize, 0]);
+        (self.scene.splats, self.scene.sky) = (splats + sky, sky);
         self.hub.replace_scene(self.scene.clone());
         while self.stays_open && !self.stop.load(Ordering::Relaxed) {
             // Commands have no effect after the end.

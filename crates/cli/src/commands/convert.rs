@@ -27,6 +27,7 @@ Examples:
   gausset convert scene.ply scene.spz --min-psnr 45     fewest SH bits that keep 45 dB
   gausset convert scene.ply scene.compressed.ply   also .splat, .sog and .glb
   gausset convert run/ scene.sog --max-size 5MB    as many splats as fit, the most important ones
+  gausset convert run/ scene.glb --sky-image sky.png    for programs with a background of their own
   gausset convert run/ scene.html                  a self-contained page for any browser
   gausset convert scene.ply upright.ply --up z     rotate a scene with z up for common viewers
   gausset convert scene.ply table.ply --box=-1,-1,-1,1,1,1 --min-opacity 0.02
@@ -52,6 +53,9 @@ pub(crate) struct ConvertArgs {
     /// Keep the sky in .glb and .splat as well.
     #[arg(long)]
     keep_sky: bool,
+    /// Write the sky to FILE as an equirectangular PNG; centre +z, top -y (.glb: -z and +y).
+    #[arg(long, value_name = "FILE")]
+    sky_image: Option<PathBuf>,
     /// Drop splats farther from the centre than FACTOR times the median distance (such as 20); keeps the sky.
     #[arg(long, value_name = "FACTOR", value_parser = parse_positive)]
     drop_far: Option<f64>,
@@ -138,6 +142,9 @@ pub(crate) fn run(args: &ConvertArgs, console: &Console) -> Result<Status, Early
     match run_job(&interrupt, console, |host| convert(&args.options(), host)) {
         Ok(converted) => {
             splat_facts::print_conversion(&converted, &args.output, args.no_sky, console);
+            if let Some(image) = &args.sky_image {
+                console.note(format!("{}: the sky", image.display()));
+            }
             if args.json {
                 console.json_or_text(&splat_facts::conversion_json(&converted, &args.output), String::new)?;
             }
@@ -159,6 +166,7 @@ impl ConvertArgs {
                 (false, true) => SkyChoice::Keep,
                 (false, false) => SkyChoice::Auto,
             },
+            sky_image: self.sky_image.clone(),
             max_splats: self.max_splats.map(|most| usize::try_from(most).unwrap_or(usize::MAX)),
             max_bytes: self.max_size,
             edits: SplatEdits {

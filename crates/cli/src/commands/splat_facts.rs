@@ -172,7 +172,11 @@ pub(super) fn print_conversion(converted: &ConversionResult, output: &Path, no_s
         console.note(format!("{output}: {positions}"));
     }
     let RemovedCounts { sky, far, faint, outside, unimportant } = converted.removed;
-    let of_sky = if no_sky { "the sky" } else { "the sky; --keep-sky keeps it" };
+    let of_sky = if no_sky {
+        "the sky"
+    } else {
+        "the sky; --keep-sky keeps it, --sky-image FILE writes it as an image"
+    };
     let share = format!(
         "the least important, {:.2} % of the sum of opacity times area",
         100.0 * converted.removed_importance

@@ -65,6 +65,16 @@ fn info_knows_what_the_program_makes_and_reads_and_the_command_for_it() {
         let text = workshop.succeed(&["info", path]).stdout;
         assert!(text.starts_with("what") && text.contains(command), "{path}: {text}");
     }
+    // A command that needs something else names what it was given, and its command.
+    for (arguments, command) in [
+        (&["view", "density.npy"][..], "gausset field fit density.npy"),
+        (&["train", "photos", "-o", "never"], "gausset run photos -o scene/"),
+    ] {
+        let refused = workshop.run(arguments);
+        assert!(refused.code == 2 && refused.stderr.contains(command), "{refused:?}");
+        assert_eq!(refused.stderr.lines().count(), 1, "{refused:?}");
+    }
+    assert!(!workshop.path("never").exists());
     // Splats, datasets and runs are recognised as before.
     assert_eq!(info(&workshop, "my demo/run/splats.ply")["kind"], "splats");
     assert_eq!(info(&workshop, "my demo/data")["kind"], "dataset");

@@ -314,6 +314,49 @@ fn a_model_that_was_not_finished_is_made_again() {
     assert!(calls(&workshop, "colmap") > asked);
 }
 
+#[cfg(target_os = "linux")]
+#[test]
+fn an_alignment_that_is_killed_keeps_its_features() {
+    let workshop = workshop();
+    let here = workshop.path("");
+    // Features are extracted into the database; matching hangs until the file `again` exists.
+    script(
+        &workshop.path("colmap"),
+        &format!(
+            "if [ \"$1\" = help ]; then echo 'COLMAP 3.12.3 -- Structure-from-Motion'; exit 0; fi
+cd {here}
+for word; do
+  case \"$last\" in --database_path) database=$word;; --output_path) models=$word;; esac
+  last=$word
+done
+case \"$1\" in
+  feature_extractor) if [ -f \"$database\" ]; then echo kept; else echo new; fi >> features; echo 1 >> \"$database\";;
+  *_matcher) [ -f again ] || {{ touch matching; exec sleep 97; }};;
+  mapper) mkdir -p \"$models/0\"; cp model/* \"$models/0\";;
+esac",
+            here = here.display()
+        ),
+    );
+    let features = || String::from_utf8(workshop.read("features")).expect("text");
+    let colmap = workshop.path("colmap");
+    let colmap = colmap.to_str().expect("a name");
+    let mut child = workshop.start(&["align", "photos", "-o", "out", "--colmap", colmap]);
+    wait_until("features are being matched", || workshop.path("matching").exists());
+    child.kill().expect("kill");
+    assert_eq!(child.wait().expect("wait").code(), None, "killed by a signal");
+    assert!(!workshop.path("out/sparse/0/images.bin").exists());
+
+    std::fs::write(workshop.path("again"), "").expect("a file");
+    succeed(&workshop, &["align", "photos", "-o", "out"]);
+    assert_eq!(features(), "new\nkept\n");
+    // The result is that of an alignment without interruption, and nothing else is left.
+    succeed(&workshop, &["align", "photos", "-o", "whole"]);
+    assert_eq!(features(), "new\nkept\nnew\n");
+    let [resumed, whole] = ["out", "whole"].map(|folder| tree(&workshop.path(folder)));
+    assert_eq!(resumed.keys().collect::<Vec<_>>(), whole.keys().collect::<Vec<_>>());
+    assert!(workshop.read("out/sparse/0/images.bin") == workshop.read("whole/sparse/0/images.bin"));
+}
+
 #[test]
 fn names_of_photographs_are_never_words_of_a_command() {
     use std::os::unix::ffi::OsStrExt;
@@ -337,6 +380,22 @@ fn names_of_photographs_are_never_words_of_a_command() {
     }
     let words = ["--camera-model", "expected one of SIMPLE_PINHOLE"];
     refused(&workshop, "out", &["align", "photos", "-o", "out", "--camera-model=--help"], &words);
+}
+
+#[test]
+fn a_result_below_a_required_minimum_ends_with_1_and_stays() {
+    let workshop = workshop();
+    let same = ["run", "photos", "-o", "out", "--steps", "10"];
+    succeed(&workshop, &[&same[..], &["--min-registered", "8", "--min-psnr", "0.1"]].concat());
+    for (minimum, line) in [(["--min-registered", "9"], "registered: 8 of 8"), (["--min-psnr", "90"], "PSNR")]
+    {
+        let below = run(&workshop, &[&same[..], &minimum].concat());
+        assert!(below.code == 1 && below.stderr.contains(line), "{below:?}");
+        assert!(below.stderr.contains(minimum[0]), "{below:?}");
+        assert!(workshop.path("out/run/splats.ply").is_file());
+    }
+    let aligned = run(&workshop, &["align", "photos", "-o", "out", "--min-registered", "9"]);
+    assert!(aligned.code == 1 && aligned.stderr.contains("registered: 8 of 8"), "{aligned:?}");
 }
 
 #[test]

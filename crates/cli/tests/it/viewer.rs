@@ -553,3 +553,25 @@ fn a_result_stays_viewable_until_somebody_ends_it() {
     let (code, _) = shown.end(Some(Signal::INT));
     assert_eq!(code, 0);
 }
+
+#[test]
+fn a_finished_training_tells_scene_and_sky_apart_as_info_does() {
+    let workshop = TestFolder::with_data();
+    let options = "--steps 20 --background sky --json --viewer=0 --viewer-linger";
+    let options: Vec<&str> = options.split(' ').collect();
+    let shown = RunningViewer::start(&workshop, &[&["train", "data", "-o", "run"][..], &options].concat());
+    let mut robot = PageClient::connect(&shown);
+    while robot.scene["live"] != false {
+        robot.next();
+    }
+    let live = robot.scene.clone();
+    assert_eq!(shown.end(Some(Signal::INT)).0, 0);
+    let info = workshop.succeed(&["info", "run/splats.ply", "--json"]).json();
+    assert!(info["sky"].as_u64() > Some(0), "{info}");
+    assert_eq!((&live["splats"], &live["sky"]), (&info["count"], &info["sky"]));
+    // A viewer of the file tells the same.
+    let shown = RunningViewer::start(&workshop, &["view", "run", "--json", "--port", "0"]);
+    let file = PageClient::connect(&shown).scene;
+    assert_eq!((&file["splats"], &file["sky"]), (&info["count"], &info["sky"]));
+    assert_eq!(shown.end(Some(Signal::TERM)).0, 0);
+}

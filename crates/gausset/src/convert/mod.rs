@@ -4,6 +4,7 @@
 pub(crate) mod edits;
 mod importance;
 mod loss;
+mod sky_image;
 
 use std::io::Write;
 use std::path::{Path, PathBuf};
@@ -55,6 +56,8 @@ pub struct ConvertOptions {
     pub edits: SplatEdits,
     /// Whether splats of a sky are written.
     pub sky: SkyChoice,
+    /// PNG to write with the sky as an equirectangular image in the axes of the output splats.
+    pub sky_image: Option<PathBuf>,
     /// Largest number of splats; the least important ones are removed.
     pub max_splats: Option<usize>,
     /// Largest size of the output in bytes; the least important splats are removed.
@@ -173,6 +176,7 @@ pub fn convert(options: &ConvertOptions, host: &mut Host<'_>) -> Result<Conversi
     let _reading = InputFiles::new([&input]);
     let write = WriteOptions { label: "splats", overwrite: options.overwrite(), ..WriteOptions::default() };
     check_free(&Disk, output, write.overwrite)?;
+    options.check_sky_image()?;
     let load = LoadOptions { spz_frame: options.spz_frame, ..LoadOptions::default() };
     let mut document = splat::load(&input, &load)?;
     for line in document.report.lines(&input) {
@@ -186,6 +190,7 @@ pub fn convert(options: &ConvertOptions, host: &mut Host<'_>) -> Result<Conversi
         document.near_plane = (near_plane != NEAR_PLANE).then_some(near_plane);
     }
     let read = SplatInfo::from_document(&document);
+    let sky_image = options.sky_image(&document)?;
     let seen = options.training_cameras(run.as_ref(), &document, &input, host)?;
     let mut edits = options.edits.clone();
     edits.within.extend(options.crop_ball(seen.as_ref())?);
@@ -207,32 +212,24 @@ pub fn convert(options: &ConvertOptions, host: &mut Host<'_>) -> Result<Conversi
 
     let removed_importance = options.limit(format, &mut document, &mut removed, write)?;
     let mut conversion = Conversion { options, format, document: &document, write };
-    if !is_weighed {
+    let (saved, sh_bits, loss, edits_loss) = if is_weighed {
+        let moves = edits.transform();
+        let mut scales = conversion.loss_meter(seen.as_ref(), &moves)?;
+        let changed = original.filter(|_| edits.changes_renders(&removed, sh_degree));
+        let edits_loss = match changed {
+            Some(original) => Some(scales.measure(&original, &moves, &document, host)?),
+            None => None,
+        };
+        let (saved, sh_bits, loss) = conversion.save_measured(&mut scales, host)?;
+        (saved, sh_bits, Some(loss), edits_loss)
+    } else {
         let saved = splat::save(&Disk, output, &document, &conversion.save_options(None), &conversion.write)?;
-        let written = SplatInfo::from_saved(&document, &saved);
-        let sh_bits = conversion.sh_bits(None);
-        return Ok(ConversionResult {
-            input,
-            read,
-            removed,
-            removed_importance,
-            written,
-            saved,
-            sh_bits,
-            loss: None,
-            edits_loss: None,
-        });
-    }
-    let moves = edits.transform();
-    let mut scales = conversion.loss_meter(seen.as_ref(), &moves)?;
-    let changed = original.filter(|_| edits.changes_renders(&removed, sh_degree));
-    let edits_loss = match changed {
-        Some(original) => Some(scales.measure(&original, &moves, &document, host)?),
-        None => None,
+        (saved, conversion.sh_bits(None), None, None)
     };
-    let (saved, sh_bits, loss) = conversion.save_measured(&mut scales, host)?;
+    if let Some(image) = &sky_image {
+        options.write_sky_image(image)?;
+    }
     let written = SplatInfo::from_saved(&document, &saved);
-    let loss = Some(loss);
     Ok(ConversionResult {
         input,
         read,

@@ -23,6 +23,7 @@ mod report;
 mod rounding;
 mod save;
 mod save_options;
+mod sky_image;
 mod sog;
 mod source;
 mod spz;
@@ -40,6 +41,7 @@ pub use position_steps::PositionSteps;
 pub use report::ReadReport;
 pub use save::{save, write};
 pub use save_options::{SaveOptions, SaveReport};
+pub use sky_image::sky_image;
 pub use spz::{SpzAxes, SpzOptions};
 pub use table::{FORMATS, FormatRow};
 

@@ -48,6 +48,7 @@ use crate::free_space::FreeSpaceViews;
 use crate::memory::MemoryPlan;
 use crate::options::TrainOptions;
 use crate::recipe::SceneFacts;
+use crate::sky;
 use advance::RunPhase;
 use clock::Clock;
 use corrections::Corrections;
@@ -138,6 +139,13 @@ impl Run {
     #[must_use]
     pub fn viewer_bytes(&self) -> u64 {
         MemoryPlan::viewer_budget(self.device.memory().limit)
+    }
+
+    /// Numbers of splats of the scene and of its sky, once the device holds those of `splats.ply`: at the end of a run
+    /// that has learnt a sky.
+    #[must_use]
+    pub fn scene_and_sky(&self) -> Option<[usize; 2]> {
+        self.device.exported_splats().map(|scene| [scene as usize, sky::SPLAT_COUNT])
     }
 
     /// The device, to be used between two units of work: rendering and saving do not affect training.
