@@ -8,9 +8,9 @@ use gausset_compute::{Exec, at_level};
 use crate::reconstruction::features::DESCRIPTOR_LENGTH;
 
 /// Largest ratio of the distances to the nearest and the second nearest neighbour.
-pub(crate) const MAX_RATIO: f64 = 0.8;
+const MAX_RATIO: f64 = 0.8;
 /// Largest squared distance of a match (descriptors have length 512).
-pub(crate) const MAX_SQUARED_DISTANCE: i32 = (0.49 * 512.0 * 512.0) as i32;
+const MAX_SQUARED_DISTANCE: i32 = (0.49 * 512.0 * 512.0) as i32;
 /// Features of the first panorama per task.
 const FEATURES_PER_TASK: usize = 256;
 /// Features of the first panorama that are compared with the same feature of the second at a time.
@@ -40,7 +40,7 @@ struct NearestNeighbour {
     index: u32,
 }
 
-/// Matches (feature of `a`, feature of `b`), those with the least ratio of distances first.
+/// Matches (feature of `a`, feature of `b`), in the order of the features of `a`.
 pub(crate) fn mutual_matches(a: &WideDescriptors, b: &WideDescriptors, exec: Exec<'_>) -> Vec<[u32; 2]> {
     if b.rows.len() < 2 {
         return Vec::new();
@@ -66,14 +66,10 @@ pub(crate) fn mutual_matches(a: &WideDescriptors, b: &WideDescriptors, exec: Exe
             && f64::from(nearest.distance) < far
             && back[nearest.index as usize].1 as usize == at
     };
-    let mut matches: Vec<(f64, [u32; 2])> = rows
-        .enumerate()
+    rows.enumerate()
         .filter(|(at, nearest)| is_match(*at, nearest))
-        .map(|(at, n)| (f64::from(n.distance) / f64::from(n.second_distance), [at as u32, n.index]))
-        .collect();
-    // The sort is stable: of equal ones the earlier first.
-    matches.sort_by(|a, b| a.0.total_cmp(&b.0));
-    matches.into_iter().map(|(_, pair)| pair).collect()
+        .map(|(at, n)| [at as u32, n.index])
+        .collect()
 }
 
 #[inline(always)]
@@ -109,13 +105,6 @@ fn nearest_of(
         }
     }
     (rows, columns)
-}
-
-/// The squared distance of a descriptor of each.
-#[inline(always)]
-pub(crate) fn squared_distance(a: &WideDescriptors, i: u32, b: &WideDescriptors, j: u32) -> i32 {
-    let (i, j) = (i as usize, j as usize);
-    a.squares[i].wrapping_add(b.squares[j]).wrapping_sub(2 * dot(&a.rows[i], &b.rows[j]))
 }
 
 #[inline(always)]
@@ -155,11 +144,10 @@ mod tests {
             let (best, next) = (nearest[0], nearest[1]);
             let stands_out = f64::from(best.0) < MAX_RATIO * MAX_RATIO * f64::from(next.0);
             if best.0 <= MAX_SQUARED_DISTANCE && stands_out && order(&b[best.1], a)[0].1 == i {
-                found.push((f64::from(best.0) / f64::from(next.0), [i as u32, best.1 as u32]));
+                found.push([i as u32, best.1 as u32]);
             }
         }
-        found.sort_by(|a, b| a.0.total_cmp(&b.0));
-        found.into_iter().map(|(_, pair)| pair).collect()
+        found
     }
 
     #[test]

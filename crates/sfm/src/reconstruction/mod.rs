@@ -12,24 +12,19 @@
 //! adjust     bundle adjustment: angular errors, Schur complement, Levenberg-Marquardt
 //! picture    the camera of ordinary pictures; focal: its focal length from pairs of pictures
 //! resection  poses of pictures that the averaging left out, from their landmarks
-//! completion tracks by projection of landmarks
-//! guided     matches along epipolar lines, once poses are known
-//! reconstruct  the whole pipeline of panoramas, in rounds; pictures: that of ordinary pictures
+//! reconstruct  the whole pipeline, in rounds
 //! ```
 //!
 //! Results are bit-identical for any number of threads and any SIMD level.
 
 mod adjust;
-mod completion;
 mod essential;
 pub mod features;
 mod focal;
 mod graph_fit;
-mod guided;
 mod matches;
 mod pairs;
 mod picture;
-mod pictures;
 mod positions;
 mod reconstruct;
 mod resection;
@@ -40,8 +35,8 @@ mod two_view;
 mod view;
 
 pub use picture::{CameraPrior, PictureCamera, Pictures};
-pub use pictures::reconstruct_pictures;
 pub use reconstruct::{
     Landmark, Progress, Reconstruction, ReconstructionOptions, Stage, Stopped, reconstruct,
+    reconstruct_pictures,
 };
 pub use view::PanoView;
