@@ -57,32 +57,65 @@ const fn products() -> [[u8; 20]; 20] {
     table
 }
 
-fn product(a: &Cubic, b: &Cubic) -> Cubic {
-    let mut out = [0.0; 20];
-    for (i, &x) in a.iter().enumerate().filter(|(_, x)| **x != 0.0) {
-        for (j, &y) in b.iter().enumerate().filter(|(_, y)| **y != 0.0) {
-            out[PRODUCTS[i][j] as usize] += x * y;
+/// Linear polynomials: coefficients of x, y, z, 1, and their indices in [`MONOMIALS`].
+type Linear = [f64; 4];
+const LINEAR: [usize; 4] = [12, 15, 18, 19];
+/// Quadratic polynomials: coefficients of these [`MONOMIALS`].
+type Quadratic = [f64; 10];
+const QUADRATIC: [usize; 10] = [5, 7, 9, 11, 12, 14, 15, 17, 18, 19];
+/// Where the product of two linear terms is in a [`Quadratic`], and that of a quadratic and a linear term in a
+/// [`Cubic`].
+const OF_LINEAR: [[u8; 4]; 4] = of_linear();
+const OF_QUADRATIC: [[u8; 4]; 10] = of_quadratic();
+
+const fn of_linear() -> [[u8; 4]; 4] {
+    let mut table = [[0; 4]; 4];
+    let mut at = 0;
+    while at < 4 * 4 * 10 {
+        let (i, j, k) = (at / 40, at / 10 % 4, at % 10);
+        if PRODUCTS[LINEAR[i]][LINEAR[j]] as usize == QUADRATIC[k] {
+            table[i][j] = k as u8;
         }
+        at += 1;
     }
-    out
+    table
 }
 
-fn sum(a: &Cubic, b: &Cubic, factor: f64) -> Cubic {
-    std::array::from_fn(|k| a[k] + factor * b[k])
+const fn of_quadratic() -> [[u8; 4]; 10] {
+    let mut table = [[0; 4]; 10];
+    let mut at = 0;
+    while at < 4 * 10 {
+        let (i, j) = (at / 4, at % 4);
+        table[i][j] = PRODUCTS[QUADRATIC[i]][LINEAR[j]];
+        at += 1;
+    }
+    table
+}
+
+/// Adds `factor a b`.
+fn add_linear(out: &mut Quadratic, a: &Linear, b: &Linear, factor: f64) {
+    for (x, places) in a.iter().zip(&OF_LINEAR) {
+        for (y, &place) in b.iter().zip(places) {
+            out[place as usize] += factor * x * y;
+        }
+    }
+}
+
+/// Adds `a b`.
+fn add_quadratic(out: &mut Cubic, a: &Quadratic, b: &Linear) {
+    for (x, places) in a.iter().zip(&OF_QUADRATIC) {
+        for (y, &place) in b.iter().zip(places) {
+            out[place as usize] += x * y;
+        }
+    }
 }
 
 /// Up to ten essential matrices of norm 1 that are consistent with five pairs (a, b) of bearings.
 pub(crate) fn five_point(pairs: &[[[f64; 3]; 2]; 5]) -> Vec<Mat3> {
     let Some(space) = null_space(pairs) else { return Vec::new() };
     // E = x X + y Y + z Z + W.
-    let entry = |i: usize, j: usize| -> Cubic {
-        let mut out = [0.0; 20];
-        for (matrix, at) in [12, 15, 18, 19].into_iter().enumerate() {
-            out[at] = space[matrix][3 * i + j];
-        }
-        out
-    };
-    let e: [[Cubic; 3]; 3] = std::array::from_fn(|i| std::array::from_fn(|j| entry(i, j)));
+    let entry = |i: usize, j: usize| -> Linear { std::array::from_fn(|m| space[m][3 * i + j]) };
+    let e: [[Linear; 3]; 3] = std::array::from_fn(|i| std::array::from_fn(|j| entry(i, j)));
     let mut rows = constraints(&e);
     if !eliminate(&mut rows) {
         return Vec::new();
@@ -146,23 +179,35 @@ fn null_space(pairs: &[[[f64; 3]; 2]; 5]) -> Option<[[f64; 9]; 4]> {
     Some(std::array::from_fn(|k| basis[5 + k]))
 }
 
-/// `det E = 0` and `2 E Eᵀ E - trace(E Eᵀ) E = 0`.
-fn constraints(e: &[[Cubic; 3]; 3]) -> [Cubic; 10] {
-    let zero = [0.0; 20];
-    // Linear times linear first, so that no term of degree four ever arises.
-    let minor = |i: usize, j: usize| sum(&product(&e[1][i], &e[2][j]), &product(&e[1][j], &e[2][i]), -1.0);
-    let mut rows = [zero; 10];
+/// `det E = 0` and `E Eᵀ E - trace(E Eᵀ) E / 2 = 0`.
+fn constraints(e: &[[Linear; 3]; 3]) -> [Cubic; 10] {
+    let mut rows = [[0.0; 20]; 10];
     for (k, (i, j)) in [(1, 2), (2, 0), (0, 1)].into_iter().enumerate() {
-        rows[0] = sum(&rows[0], &product(&e[0][k], &minor(i, j)), 1.0);
+        let mut minor = [0.0; 10];
+        add_linear(&mut minor, &e[1][i], &e[2][j], 1.0);
+        add_linear(&mut minor, &e[1][j], &e[2][i], -1.0);
+        add_quadratic(&mut rows[0], &minor, &e[0][k]);
     }
-    let eet: [[Cubic; 3]; 3] = std::array::from_fn(|i| {
-        std::array::from_fn(|j| (0..3).fold(zero, |total, k| sum(&total, &product(&e[i][k], &e[j][k]), 1.0)))
-    });
-    let trace = sum(&sum(&eet[0][0], &eet[1][1], 1.0), &eet[2][2], 1.0);
+    // E Eᵀ minus half of its trace.
+    let mut squares = [[[0.0; 10]; 3]; 3];
+    for i in 0..3 {
+        for j in 0..=i {
+            for k in 0..3 {
+                add_linear(&mut squares[i][j], &e[i][k], &e[j][k], 1.0);
+            }
+            squares[j][i] = squares[i][j];
+        }
+    }
+    let half: Quadratic =
+        std::array::from_fn(|k| 0.5 * (squares[0][0][k] + squares[1][1][k] + squares[2][2][k]));
+    for (i, row) in squares.iter_mut().enumerate() {
+        row[i].iter_mut().zip(half).for_each(|(v, half)| *v -= half);
+    }
     for i in 0..3 {
         for j in 0..3 {
-            let cube = (0..3).fold(zero, |total, k| sum(&total, &product(&eet[i][k], &e[k][j]), 2.0));
-            rows[1 + 3 * i + j] = sum(&cube, &product(&trace, &e[i][j]), -1.0);
+            for k in 0..3 {
+                add_quadratic(&mut rows[1 + 3 * i + j], &squares[i][k], &e[k][j]);
+            }
         }
     }
     rows
@@ -224,11 +269,14 @@ fn determinant(b: &[[[f64; 5]; 3]; 3]) -> [f64; 11] {
     out
 }
 
-/// Real roots of a polynomial, lowest coefficient first: between the roots of its derivative, by bisection and Newton
-/// steps. Roots of even multiplicity are left out.
+/// Largest degree of a polynomial whose roots are sought.
+const MAX_DEGREE: usize = 10;
+
+/// Real roots of a polynomial of at most [`MAX_DEGREE`], lowest coefficient first: between the roots of its derivative,
+/// by bisection and Newton steps. Roots of even multiplicity are left out.
 fn real_roots(polynomial: &[f64]) -> Vec<f64> {
     let degree = (0..polynomial.len()).rev().find(|&k| polynomial[k] != 0.0).unwrap_or(0);
-    if degree == 0 {
+    if degree == 0 || degree > MAX_DEGREE {
         return Vec::new();
     }
     let top = polynomial[degree];
@@ -237,46 +285,60 @@ fn real_roots(polynomial: &[f64]) -> Vec<f64> {
     if !bound.is_finite() {
         return Vec::new();
     }
-    let mut derivatives = vec![polynomial[..=degree].to_vec()];
-    for k in 0..degree - 1 {
-        let next = derivatives[k].iter().enumerate().skip(1).map(|(power, c)| power as f64 * c).collect();
-        derivatives.push(next);
-    }
-    let mut roots: Vec<f64> = Vec::new();
-    for p in derivatives.iter().rev() {
-        let value = |x: f64| p.iter().rev().fold(0.0, |value, c| value * x + c);
-        let slope = |x: f64| {
-            p.iter().enumerate().skip(1).rev().fold(0.0, |value, (power, c)| value * x + power as f64 * c)
-        };
-        let mut places = vec![-bound];
-        places.append(&mut roots);
-        places.push(bound);
-        for pair in places.windows(2) {
-            let (mut low, mut high) = (pair[0], pair[1]);
-            let (at_low, at_high) = (value(low), value(high));
-            if at_low == 0.0 || at_low * at_high >= 0.0 {
-                continue;
-            }
-            let mut x = 0.5 * (low + high);
-            for _ in 0..100 {
-                let here = value(x);
-                if here * at_low > 0.0 {
-                    low = x
-                } else {
-                    high = x
-                }
-                let newton = x - here / slope(x);
-                let next = if newton > low && newton < high { newton } else { 0.5 * (low + high) };
-                let is_done = (next - x).abs() <= 1e-14 * (1.0 + x.abs());
-                x = next;
-                if is_done {
-                    break;
-                }
-            }
-            roots.push(x);
+    // Row k: the k-th derivative.
+    let mut derivatives = [[0.0; MAX_DEGREE + 1]; MAX_DEGREE + 1];
+    derivatives[0][..=degree].copy_from_slice(&polynomial[..=degree]);
+    for k in 0..degree {
+        for power in 1..=degree - k {
+            derivatives[k + 1][power - 1] = power as f64 * derivatives[k][power];
         }
     }
+    let mut roots: Vec<f64> = Vec::with_capacity(degree + 2);
+    let mut places: Vec<f64> = Vec::with_capacity(degree + 2);
+    for k in (0..degree).rev() {
+        let [p, slope] = [k, k + 1].map(|k| &derivatives[k][..=degree - k]);
+        let accuracy = if k == 0 { 1e-14 } else { DERIVATIVE_ACCURACY };
+        places.clear();
+        places.push(-bound);
+        places.append(&mut roots);
+        places.push(bound);
+        roots.extend(
+            places.windows(2).filter_map(|ends| root_between(p, slope, [ends[0], ends[1]], accuracy)),
+        );
+    }
     roots
+}
+
+/// Relative accuracy of the roots of derivatives, which only separate those of the polynomial.
+const DERIVATIVE_ACCURACY: f64 = 1e-9;
+
+fn evaluate(p: &[f64], x: f64) -> f64 {
+    p.iter().rev().fold(0.0, |value, c| value * x + c)
+}
+
+/// The root of a polynomial between two places where it has different signs.
+fn root_between(p: &[f64], slope: &[f64], [mut low, mut high]: [f64; 2], accuracy: f64) -> Option<f64> {
+    let (at_low, at_high) = (evaluate(p, low), evaluate(p, high));
+    if at_low == 0.0 || at_low * at_high >= 0.0 {
+        return None;
+    }
+    let mut x = 0.5 * (low + high);
+    for _ in 0..100 {
+        let here = evaluate(p, x);
+        if here * at_low > 0.0 {
+            low = x
+        } else {
+            high = x
+        }
+        let newton = x - here / evaluate(slope, x);
+        let next = if newton > low && newton < high { newton } else { 0.5 * (low + high) };
+        let is_done = (next - x).abs() <= accuracy * (1.0 + x.abs());
+        x = next;
+        if is_done {
+            break;
+        }
+    }
+    Some(x)
 }
 
 /// The four poses (R, t) that an essential matrix allows, t of length 1 (Horn 1990: `|t|² R = cof E - [t]× E`).

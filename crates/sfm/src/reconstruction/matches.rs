@@ -40,7 +40,7 @@ struct NearestNeighbour {
     index: u32,
 }
 
-/// Matches (feature of `a`, feature of `b`), in the order of the features of `a`.
+/// Matches (feature of `a`, feature of `b`), those with the least ratio of distances first.
 pub(crate) fn mutual_matches(a: &WideDescriptors, b: &WideDescriptors, exec: Exec<'_>) -> Vec<[u32; 2]> {
     if b.rows.len() < 2 {
         return Vec::new();
@@ -66,10 +66,14 @@ pub(crate) fn mutual_matches(a: &WideDescriptors, b: &WideDescriptors, exec: Exe
             && f64::from(nearest.distance) < far
             && back[nearest.index as usize].1 as usize == at
     };
-    rows.enumerate()
+    let mut matches: Vec<(f64, [u32; 2])> = rows
+        .enumerate()
         .filter(|(at, nearest)| is_match(*at, nearest))
-        .map(|(at, n)| [at as u32, n.index])
-        .collect()
+        .map(|(at, n)| (f64::from(n.distance) / f64::from(n.second_distance), [at as u32, n.index]))
+        .collect();
+    // The sort is stable: of equal ones the earlier first.
+    matches.sort_by(|a, b| a.0.total_cmp(&b.0));
+    matches.into_iter().map(|(_, pair)| pair).collect()
 }
 
 #[inline(always)]
@@ -144,10 +148,11 @@ mod tests {
             let (best, next) = (nearest[0], nearest[1]);
             let stands_out = f64::from(best.0) < MAX_RATIO * MAX_RATIO * f64::from(next.0);
             if best.0 <= MAX_SQUARED_DISTANCE && stands_out && order(&b[best.1], a)[0].1 == i {
-                found.push([i as u32, best.1 as u32]);
+                found.push((f64::from(best.0) / f64::from(next.0), [i as u32, best.1 as u32]));
             }
         }
-        found
+        found.sort_by(|a, b| a.0.total_cmp(&b.0));
+        found.into_iter().map(|(_, pair)| pair).collect()
     }
 
     #[test]

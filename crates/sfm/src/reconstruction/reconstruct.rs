@@ -418,8 +418,12 @@ fn verify_pairs<P: Borrow<MatchedPair> + Sync>(
         let MatchedPair { a, b, matches } = matched[index].borrow();
         let rays: Vec<[[f64; 3]; 2]> =
             matches.iter().map(|&[i, j]| [bearing(frames, *a, i), bearing(frames, *b, j)]).collect();
-        let relative =
-            two_view::estimate_relative_pose(&rays, options.tolerance, [options.seed, index as u32])?;
+        let relative = two_view::estimate_relative_pose(
+            &rays,
+            options.tolerance,
+            [options.seed, index as u32],
+            exec.level,
+        )?;
         let matches = relative.inliers.iter().map(|&k| matches[k as usize]).collect();
         Some(VerifiedPair { a: *a, b: *b, relative, matches })
     });
