@@ -7,6 +7,7 @@ use gausset_train::{Exposure, Quality, Recipe, SceneFacts, Strategy, TrainConfig
 const SCENE: SceneFacts = SceneFacts {
     extent: 2.0,
     near_plane: 0.01,
+    contraction_radius: f64::INFINITY,
     background: [0.1, 0.2, 0.3],
     sky: false,
     random_background: false,
