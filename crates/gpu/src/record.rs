@@ -343,6 +343,10 @@ record! {
         drawn_capacity: u32,
         /// Written on the device: first splat of the page.
         first_splat: u32,
+        /// To whole vectors.
+        unused_0: u32,
+        unused_1: u32,
+        unused_2: u32,
     }
 }
 

@@ -361,10 +361,11 @@ fn regularise<S: Simd>(
         g.geometry[LOGIT] += receives.select(pull, zero);
     }
     if step.mean_scale_weight != 0.0 {
-        let mut weight = splat(simd, step.mean_scale_weight);
-        if let Some(distance) = distance {
-            weight = weight / distance;
-        }
+        let weight = splat(simd, step.mean_scale_weight);
+        let weight = match distance {
+            Some(distance) => weight / distance,
+            None => weight,
+        };
         for k in LOG_SCALE..LOG_SCALE + 3 {
             let pull = weight * exp(simd, load(simd, &block[k].0));
             g.geometry[k] += receives.select(pull, zero);

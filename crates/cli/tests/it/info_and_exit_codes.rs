@@ -68,7 +68,7 @@ fn info_knows_what_the_program_makes_and_reads_and_the_command_for_it() {
     // A command that needs something else names what it was given, and its command.
     for (arguments, command) in [
         (&["view", "density.npy"][..], "gausset field fit density.npy"),
-        (&["train", "photos", "-o", "never"], "gausset run photos -o scene/"),
+        (&["train", "photos", "-o", "never"], "photos -o scene/"),
     ] {
         let refused = workshop.run(arguments);
         assert!(refused.code == 2 && refused.stderr.contains(command), "{refused:?}");
