@@ -22,7 +22,7 @@ use crate::ladder::{self, Recipe};
 use crate::matches::{ImagePair, ImportedMatches};
 use crate::model::{CheckedModel, FrameImages, ModelError};
 use crate::tool::{AlignmentTool, DRIVER};
-use crate::{built_in, masks, resume};
+use crate::{built_in, feature_cache, masks, resume};
 
 /// Fewest panoramas and fewest photographs that are aligned.
 const MIN_PANORAMAS: usize = 2;
@@ -307,7 +307,14 @@ pub fn align(
         check_frame_count(&job.image_folder, job.frames.len(), !job.views.is_empty())?;
     }
     if *tool == AlignmentTool::BuiltIn {
-        return built_in::align(job, stop, tell);
+        let aligned = built_in::align(job, stop, tell);
+        // Features stay until the same job resumes, or another one replaces them.
+        let is_kept = matches!(&aligned, Err(error) if !matches!(error, AlignError::NoFrameRegistered { .. }))
+            && (feature_cache::has_features(&job.work_folder) || resume::has_database(&job.work_folder));
+        if !is_kept && job.work_folder.exists() {
+            remove_work_folder(&job.work_folder);
+        }
+        return aligned;
     }
     ownership::claim_folder(&Disk, &job.work_folder, WORK_FOLDER_KIND, Overwrite::Refuse)?;
     write_atomic(&Disk, &job.work_folder.join(IMAGE_LIST), |file| {

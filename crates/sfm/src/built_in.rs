@@ -14,6 +14,7 @@ use gausset_io::dataset::{CameraModel, SourceCamera};
 use gausset_io::image::{decode_file, decode_mask_file};
 
 use crate::align::{AlignError, AlignJob, AlignProgress, Alignment};
+use crate::feature_cache::FeatureCache;
 use crate::model::CheckedModel;
 use crate::photographs;
 
@@ -42,11 +43,12 @@ pub(crate) fn align(
     }
     let pool = Pool::new(job.threads);
     let exec = Exec::best(&pool);
+    let cache = FeatureCache::open(job, &format!("{FEATURES} features of views {:?}", job.views))?;
     let mut frames = Vec::with_capacity(job.frames.len());
     for frame in 0..job.frames.len() {
         let (done, total) = (frame as u64, job.frames.len() as u64);
         tell(&AlignProgress { stage: "features".to_owned(), done, total, recipe: 0 });
-        frames.push(features_of(job, frame, exec, stop)?);
+        frames.push(cache.features(frame, || features_of(job, frame, exec, stop))?);
     }
     let options = ReconstructionOptions {
         tolerance: TOLERANCE / sharpest,

@@ -31,6 +31,7 @@ pub mod align;
 mod attempt;
 mod built_in;
 pub mod compare;
+mod feature_cache;
 pub mod georeference;
 pub mod gps;
 mod ladder;

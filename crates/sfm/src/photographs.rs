@@ -14,6 +14,7 @@ use gausset_io::image::{decode_file, read_header};
 
 use crate::align::{AlignError, AlignJob, AlignProgress, Alignment, CameraSharing};
 use crate::built_in::{FRAMES, Projector, add_landmarks, keep_of, no_frame_registered, report_stage};
+use crate::feature_cache::FeatureCache;
 use crate::model::CheckedModel;
 use crate::reconstruction::features::{self, Features, ViewImage};
 use crate::reconstruction::{
@@ -104,6 +105,7 @@ fn features_of(
     tell: &mut dyn FnMut(&AlignProgress),
 ) -> Result<Vec<Features>, AlignError> {
     let count = job.frames.len();
+    let cache = FeatureCache::open(job, &format!("{FEATURES} features, pictures reduced by {reduction}"))?;
     let mut all = Vec::with_capacity(count);
     // As many at a time as there are threads, so that memory holds no more photographs than that.
     let together = job.threads.max(1);
@@ -123,7 +125,7 @@ fn features_of(
                 Err(AlignError::Stopped)
             } else {
                 let camera = &pictures.cameras[pictures.camera_of[frame] as usize];
-                features_of_picture(job, frame, camera, reduction, exec)
+                cache.features(frame, || features_of_picture(job, frame, camera, reduction, exec))
             };
             if let Ok(mut slot) = slots[at].lock() {
                 *slot = Some(result);

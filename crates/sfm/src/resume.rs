@@ -53,12 +53,7 @@ pub(crate) fn has_database(work_folder: &Path) -> bool {
 /// Everything that features and matches depend on.
 fn input_key(job: &AlignJob, tool: &AlignmentTool, recipe: Recipe, folder: &Path) -> Value {
     let attempt = attempt_of_recipe(job, recipe, folder);
-    let about = |path: &Path| {
-        let about = std::fs::metadata(path).ok();
-        let modified =
-            about.as_ref().and_then(|about| about.modified().ok()?.duration_since(UNIX_EPOCH).ok());
-        (about.map(|about| about.len()), modified.map(|time| time.as_nanos().to_string()))
-    };
+    let about = size_and_time;
     let image = |name: &String| {
         let mask = job.mask_folder.as_ref().map(|masks| about(&masks.join(format!("{name}.png"))).0);
         (name.clone(), about(&job.image_folder.join(name)), mask)
@@ -78,4 +73,11 @@ fn input_key(job: &AlignJob, tool: &AlignmentTool, recipe: Recipe, folder: &Path
         "overlap": attempt.overlap,
         "seed": attempt.seed,
     })
+}
+
+/// Size of a file and time of its last change.
+pub(crate) fn size_and_time(path: &Path) -> (Option<u64>, Option<String>) {
+    let about = std::fs::metadata(path).ok();
+    let modified = about.as_ref().and_then(|about| about.modified().ok()?.duration_since(UNIX_EPOCH).ok());
+    (about.map(|about| about.len()), modified.map(|time| time.as_nanos().to_string()))
 }

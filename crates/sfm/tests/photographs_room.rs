@@ -80,6 +80,33 @@ fn photographs_give_poses_focal_length_and_distortion_without_another_program() 
     assert!((camera.params[3] - CAMERA.radial[0]).abs() < 0.01, "{camera:?}");
     assert!(found.mean_reprojection_error() < 0.5, "{}", found.mean_reprojection_error());
 
+    assert!(!job.work_folder.exists(), "removed after success");
+
+    // Stopped while pictures are matched: the next alignment reads the features instead of finding them again, as the
+    // times of their files show, and ends with the same model.
+    let stop = AtomicBool::new(false);
+    let stopped = gausset_sfm::align(&job, &AlignmentTool::BuiltIn, &stop, &mut |progress| {
+        stop.fetch_or(progress.stage == "matching", std::sync::atomic::Ordering::Relaxed);
+    });
+    assert!(matches!(stopped, Err(AlignError::Stopped)), "{stopped:?}");
+    let file = |k: usize| job.work_folder.join(format!("features/{k}.bin"));
+    let written = |k: usize| std::fs::metadata(file(k)).unwrap().modified().unwrap();
+    let times: Vec<_> = (0..COUNT).map(written).collect();
+    let damaged = 3;
+    std::fs::write(file(damaged), b"no features").unwrap();
+    let (stop, mut again) = (AtomicBool::new(false), Vec::new());
+    let stopped = gausset_sfm::align(&job, &AlignmentTool::BuiltIn, &stop, &mut |progress| {
+        if progress.stage == "matching" && !stop.swap(true, std::sync::atomic::Ordering::Relaxed) {
+            again = (0..COUNT).filter(|&k| written(k) != times[k]).collect();
+        }
+    });
+    assert!(matches!(stopped, Err(AlignError::Stopped)), "{stopped:?}");
+    assert_eq!(again, [damaged], "only the damaged file is made again");
+    let resumed = gausset_sfm::align(&job, &AlignmentTool::BuiltIn, &go, &mut |_| {}).unwrap().model;
+    let bytes = |model: &gausset_sfm::model::CheckedModel| format!("{:?}", model.colmap);
+    assert!(bytes(&resumed) == bytes(&found), "the same model");
+    assert!(!job.work_folder.exists(), "removed after success");
+
     // Errors of the job, before and during the work.
     let unknown = AlignJob { camera_model: "OPENCV".to_owned(), ..job.clone() };
     let refused = gausset_sfm::align(&unknown, &AlignmentTool::BuiltIn, &go, &mut |_| {});
