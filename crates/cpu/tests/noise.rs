@@ -106,6 +106,15 @@ fn beyond_the_contraction_radius_steps_grow_and_regularisation_shrinks_with_dist
 
 #[test]
 fn a_step_without_rates_moves_the_means_by_the_noise_of_the_reference() {
+    // Enough of them move visibly for the test to be meaningful.
+    let moved = moved_by_the_noise_of_the_reference(f32::INFINITY);
+    assert!(moved > 100, "{moved}");
+    let moved = moved_by_the_noise_of_the_reference(0.4);
+    assert!(moved > 30, "{moved}");
+}
+
+/// Checks the noise with a contraction radius; returns how many coordinates moved visibly.
+fn moved_by_the_noise_of_the_reference(radius: f32) -> usize {
     let (splats, view) = (splats(), view());
     let still = LearningRates {
         means: 0.0,
@@ -125,6 +134,7 @@ fn a_step_without_rates_moves_the_means_by_the_noise_of_the_reference() {
             engine.load(TrainState::new(splats.clone(), Vec::new())).unwrap();
             let mut params = StepParams::new(7, 5, RenderOptions::default(), still);
             params.noise = Some(NOISE);
+            params.contraction_radius = radius;
             params.adam = adam;
             engine.step(std::slice::from_ref(&view), &[], &params).unwrap();
             let after = engine.save().unwrap().splats;
@@ -136,7 +146,9 @@ fn a_step_without_rates_moves_the_means_by_the_noise_of_the_reference() {
     let mut moved = 0;
     for i in 0..SPLATS {
         let (log_scale, quat) = (splats.log_scales[i], splats.quats[i]);
-        let shift = noise_of_splat(log_scale, quat, splats.opacity_logits[i], &NOISE, 5, 7, i as u32);
+        let distance = (splats.means[i].iter().map(|v| v * v).sum::<f32>().sqrt() / radius).clamp(1.0, 10.0);
+        let shift = noise_of_splat(log_scale, quat, splats.opacity_logits[i], &NOISE, 5, 7, i as u32)
+            .map(|v| v / distance);
         let opacity = 1.0 / (1.0 + libm::expf(-splats.opacity_logits[i]));
         let strength = NOISE.scale / (1.0 + libm::expf(100.0 * (opacity - NOISE.fade_opacity)));
         let normals = rng::normals(5, rng::stream::NOISE, 7, i as u32);
@@ -153,6 +165,5 @@ fn a_step_without_rates_moves_the_means_by_the_noise_of_the_reference() {
             moved += usize::from(found.abs() > 1e-3);
         }
     }
-    // Enough of them move visibly for the test to be meaningful.
-    assert!(moved > 100, "{moved}");
+    moved
 }

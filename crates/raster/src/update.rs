@@ -284,7 +284,7 @@ fn update_block<S: Simd, const DEGREE: u8>(
         }
     }
     if let Some(noise) = params.noise {
-        add_noise(simd, step, block, noise, real, &mut part.geometry[local]);
+        add_noise(simd, step, block, noise, real, distance, &mut part.geometry[local]);
     }
     let mut sum = zero;
     for row in &part.geometry[local] {
@@ -418,6 +418,7 @@ fn add_noise<S: Simd>(
     block: usize,
     noise: PositionNoise,
     real: mask32x16<S>,
+    distance: Option<f32x16<S>>,
     geometry: &mut GeometryBlock,
 ) {
     let zero = splat(simd, 0.0);
@@ -454,6 +455,10 @@ fn add_noise<S: Simd>(
 
     let shape = Shape::new(simd, geometry);
     let strength = sigmoid(simd, -exponent) * splat(simd, noise.scale);
+    let strength = match distance {
+        Some(distance) => strength / distance,
+        None => strength,
+    };
     // Σ z = R diag(s²) Rᵀ z
     let turned: [f32x16<S>; 3] = array_from_fn(
         #[inline(always)]

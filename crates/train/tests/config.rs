@@ -35,6 +35,7 @@ fn recorded(config: TrainConfig) -> RecordedRun {
         colours: Colours::GainsFromTracks,
         stereo_side: Some(400),
         background_points: Some(4_377),
+        contraction_radius: Some(0.7),
         offset: Some([431_000.0, 5_412_000.0, 312.25]),
         normalisation: Normalisation { centre: [0.1, -7.0, 1.0 / 3.0], unit: 1.0 / 7.0 },
         up_rotation: [[1.0, 0.0, 0.0], [0.0, 0.6, 0.8], [0.0, -0.8, 0.6]],

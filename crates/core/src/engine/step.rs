@@ -118,8 +118,8 @@ pub struct StepParams {
     /// Noise on the means after the update.
     pub noise: Option<PositionNoise>,
     /// Radius around the origin beyond which splats train in units of their distance d, as in a contracted space: the
-    /// rate of the means is multiplied and the scale regularisation divided by d / radius, 10 at most. Infinite =
-    /// nowhere.
+    /// rate of the means is multiplied by d / radius, 10 at most, scale regularisation and noise are divided by it.
+    /// Infinite = nowhere.
     pub contraction_radius: f32,
     /// Density statistic to accumulate.
     pub statistic: GradientStatistic,

@@ -240,7 +240,7 @@ fn update(i: u32) -> Gradient {
     }
     directions[i].w = moves;
     if ((job.flags & FLAG_NOISE) != 0u) {
-        splats[i] = vec4<f32>(p0.xyz + noise_of(i, p0, p1, p2), p0.w);
+        splats[i] = vec4<f32>(p0.xyz + noise_of(i, p0, p1, p2) / distance, p0.w);
     }
     return out;
 }

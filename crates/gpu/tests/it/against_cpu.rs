@@ -203,6 +203,7 @@ fn every_option_of_a_step_does_the_same() {
         ("noise", |s| s.params.noise = Some(PositionNoise { scale: 50.0, fade_opacity: 0.2 })),
         ("contracted", |s| {
             (s.params.contraction_radius, s.params.scale_regularisation) = (0.8, 0.01);
+            s.params.noise = Some(PositionNoise { scale: 50.0, fade_opacity: 0.2 });
         }),
         ("a later update", |s| {
             s.params.adam = AdamMode::Sparse;

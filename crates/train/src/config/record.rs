@@ -55,6 +55,10 @@ pub struct RunRecord {
     /// Number of splats that the run started with in the background, of a run that had some.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub background_points: Option<u64>,
+    /// See [`StepParams::contraction_radius`](gausset_core::engine::StepParams::contraction_radius), in scene units; of a
+    /// run that had one.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub contraction_radius: Option<f64>,
     /// What was subtracted from the coordinates of the dataset, because they are far from the origin.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub offset: Option<[f64; 3]>,
@@ -134,11 +138,17 @@ impl RecordedRun {
         let numbers = numbers.chain(record.offset.into_iter().flatten());
         let numbers = numbers.chain(record.background.map(f64::from)).chain([record.scene_extent]);
         let Normalisation { centre, unit } = record.normalisation;
-        let numbers = numbers.chain(centre).chain([unit]).chain(record.near_plane);
+        let numbers =
+            numbers.chain(centre).chain([unit]).chain(record.near_plane).chain(record.contraction_radius);
         if !numbers.into_iter().all(f64::is_finite) {
             return Err(bad("a number is not finite".to_owned()));
         }
-        for (key, length) in [("near-plane", record.near_plane), ("normalisation: unit", Some(unit))] {
+        let lengths = [
+            ("near-plane", record.near_plane),
+            ("contraction-radius", record.contraction_radius),
+            ("normalisation: unit", Some(unit)),
+        ];
+        for (key, length) in lengths {
             if let Some(length) = length.filter(|length| *length <= 0.0) {
                 return Err(bad(format!("{key}: expected more than 0, found {length}")));
             }

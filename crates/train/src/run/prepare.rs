@@ -7,6 +7,7 @@ use std::sync::atomic::AtomicBool;
 
 use gausset_core::constants::NEAR_PLANE;
 use gausset_core::engine::{DeviceInfo, Engine, EngineError, TrainState};
+use gausset_core::matrix::norm;
 use gausset_core::{Pose, Splats};
 use gausset_io::dataset::init::{self, InitOptions};
 use gausset_io::dataset::{Dataset, DatasetKind, Loader, LoaderOptions, Normalisation};
@@ -30,8 +31,10 @@ use crate::views::Cursor;
 /// that imitate the background (research/experiments.md).
 const MIN_SKY_VIEWS: u64 = 40;
 
-/// Contraction radius over the scene extent, for captures around a subject (research/experiments.md).
+/// Contraction radius over the scene extent, and the least fraction of the points of the dataset beyond it: without them,
+/// only what is invented is there (research/experiments.md).
 const CONTRACTION_RADIUS: f64 = 2.0;
+const MIN_CONTRACTED_POINTS: f64 = 0.02;
 
 /// The normalisation of a new run on this dataset.
 pub(super) fn normalisation(dataset: &Dataset) -> Normalisation {
@@ -176,6 +179,7 @@ pub(super) fn run_record(
         colours,
         stereo_side,
         background_points: None,
+        contraction_radius: None,
         offset: dataset.offset,
         normalisation: dataset.normalisation,
         up_rotation: up::rotation_of(config.up, dataset),
@@ -205,17 +209,24 @@ pub(super) fn learns_sky(background: Background, loader: &Loader) -> bool {
 pub(super) fn scene_facts(recipe: &Recipe, record: &RunRecord, colours: ColourRows) -> SceneFacts {
     let unit = record.normalisation.unit;
     let extent = record.scene_extent / unit;
-    // Cameras around a subject, and what is seen behind it.
-    let has_background = record.background_points.is_some();
     SceneFacts {
         extent,
-        contraction_radius: if has_background { CONTRACTION_RADIUS * extent } else { f64::INFINITY },
+        contraction_radius: record.contraction_radius.map_or(f64::INFINITY, |radius| radius / unit),
         near_plane: recipe.near_plane.distance(record.near_plane) / unit,
         background: record.background,
         sky: record.sky,
         random_background: record.random_background,
         colours,
     }
+}
+
+/// The contraction radius for cameras around a subject, in scene units, if there are points far behind it.
+pub(super) fn contraction_radius(dataset: &Dataset) -> Option<f64> {
+    let radius = CONTRACTION_RADIUS * dataset.scene_extent;
+    // In normalised coordinates, the origin is the mean camera.
+    let far = dataset.points.iter().filter(|point| norm(point.position) > radius).count();
+    let is_used = far > 0 && far as f64 >= MIN_CONTRACTED_POINTS * dataset.points.len() as f64;
+    is_used.then_some(radius * dataset.normalisation.unit)
 }
 
 /// The loader of the training images, limited to its part of the memory.

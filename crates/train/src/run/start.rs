@@ -84,9 +84,11 @@ impl Run {
                 }
             }
         };
+        let background_points = dense.as_ref().map(|dense| dense.background as u64).filter(|&n| n > 0);
         let record = RunRecord {
             device_choice,
-            background_points: dense.as_ref().map(|dense| dense.background as u64).filter(|&n| n > 0),
+            background_points,
+            contraction_radius: background_points.and_then(|_| prepare::contraction_radius(&dataset)),
             ..prepare::run_record(&config, &dataset, &device.describe(), &start, colours, side, sky)?
         };
         let recorded = RecordedRun { config: config.clone(), record };
