@@ -37,8 +37,8 @@ const CHANNELS: usize = 3;
 const TILE: usize = TILE_SIZE as usize;
 /// The box of a splat ends at this number of standard deviations even if its opacity would make it larger.
 const MAX_DEVIATIONS: f32 = 3.33;
-/// Exponent of splats that are never drawn.
-const NEVER: f32 = -1e4;
+/// Exponent of splats that are never drawn; its power is still finite.
+const NEVER: f32 = -100.0;
 
 /// The splats on the screen, one element per splat; all 0 for a splat that is not in view.
 #[derive(Clone, Debug, Default)]
