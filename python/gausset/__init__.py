@@ -13,7 +13,7 @@ from ._errors import (
     GaussetWarning,
     MemoryLimitError,
 )
-from ._gausset import __version__, option_names
+from ._gausset import __version__, num_threads, option_names, set_num_threads
 from ._render import Camera, Renderer, Rendering, render
 from ._splats import Splats, load, save
 from ._train import Run, evaluate, resume, train
@@ -34,9 +34,22 @@ __all__ = [
     "__version__",
     "evaluate",
     "load",
+    "num_threads",
     "option_names",
+    "rasterization",
     "render",
     "resume",
     "save",
+    "set_num_threads",
+    "spherical_harmonics",
     "train",
 ]
+
+
+def __getattr__(name: str) -> object:
+    # torch is imported on first use.
+    if name in ("rasterization", "spherical_harmonics"):
+        from . import _rasterization
+
+        return getattr(_rasterization, name)
+    raise AttributeError(f"module 'gausset' has no attribute {name!r}")

@@ -106,3 +106,40 @@ def evaluate(
 def run_summary(run: _Path) -> str: ...
 def run_state(run: _Path) -> bool: ...
 def run_splats(run: _Path) -> os.PathLike[str]: ...
+
+class ActivatedSplats:
+    def __new__(cls, means: _F32, quats: _F32, scales: _F32, opacities: _F32) -> ActivatedSplats: ...
+
+class View:
+    def blend(self, colors: _F32, background: _F32 | None) -> tuple[_F32, _F32, _F32]: ...
+    def blend_vjp(
+        self, colors: _F32, color: _F32 | None, alpha: _F32 | None, depth: _F32 | None, absolute: bool
+    ) -> tuple[_F32, _F32, _F32, _F32, _F32, _F32, _F32]: ...
+    def project_vjp(
+        self, means2d: _F32, conics: _F32, depths: _F32, opacities: _F32
+    ) -> tuple[_F32, _F32, _F32, _F32, list[list[float]]]: ...
+
+def project(
+    splats: ActivatedSplats,
+    pose: list[list[float]],
+    intrinsics: tuple[float, float, float, float] | None,
+    size: tuple[int, int],
+    rules: tuple[float, ...],
+    antialiased: bool,
+) -> tuple[View, _F32, _F32, _F32, _F32, NDArray[np.int32]]: ...
+def sh_colors(
+    means: _F32, coefficients: _F32, rule: tuple[list[float], int, bool], mask: NDArray[np.bool_] | None
+) -> _F32: ...
+def sh_colors_vjp(
+    means: _F32,
+    coefficients: _F32,
+    rule: tuple[list[float], int, bool],
+    mask: NDArray[np.bool_] | None,
+    upstream: _F32,
+) -> tuple[_F32, _F32]: ...
+def l1_ssim(render: _F32, truth: _F32, dssim_weight: float) -> tuple[float, _F32]: ...
+def set_num_threads(count: int) -> None:
+    """Sets the number of threads of `rasterization` and its relatives; all cores by default."""
+
+def num_threads() -> int:
+    """Number of threads of `rasterization` and its relatives."""

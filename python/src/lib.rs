@@ -16,6 +16,7 @@ mod device;
 mod error;
 mod job;
 mod program;
+mod rasterize;
 mod render;
 mod splats;
 mod train;
@@ -29,6 +30,10 @@ mod _gausset {
     use super::dataset::Dataset;
     #[pymodule_export]
     use super::program::run_program;
+    #[pymodule_export]
+    use super::rasterize::{
+        ActivatedSplats, View, l1_ssim, num_threads, project, set_num_threads, sh_colors, sh_colors_vjp,
+    };
     #[pymodule_export]
     use super::render::{Renderer, check_camera};
     #[pymodule_export]

@@ -186,7 +186,7 @@ fn blend_tile<S: Simd, const EXTRAS: bool>(simd: S, input: &TileInput<'_>, part:
             let list = &lists[c];
             let length = lengths[c];
             if let Some(stopped_after) =
-                blend_cell::<S, EXTRAS>(simd, origin, c, (list, length), &local, &mut cells[c])
+                blend_cell::<S, EXTRAS>(simd, input.view, origin, c, (list, length), &local, &mut cells[c])
             {
                 active &= !(1 << c);
                 for &entry in &list[stopped_after..length] {
@@ -233,6 +233,7 @@ fn copy_records(records: &[Record], entries: &[TileEntry], local: &mut [Record; 
 #[inline(always)]
 fn blend_cell<S: Simd, const EXTRAS: bool>(
     simd: S,
+    view: &KernelView,
     origin: [usize; 2],
     c: usize,
     (list, length): (&CellList, usize),
@@ -241,6 +242,7 @@ fn blend_cell<S: Simd, const EXTRAS: bool>(
 ) -> Option<usize> {
     let zero = splat(simd, 0.0);
     let stop = splat(simd, TRANSMITTANCE_STOP);
+    let alpha_max = splat(simd, view.alpha_max);
     let (x, y) = cell_pixels(simd, origin, c);
     let mut state = *cell;
     let mut stopped = None;
@@ -249,11 +251,11 @@ fn blend_cell<S: Simd, const EXTRAS: bool>(
         #[inline(always)]
         |n: usize| &local[list[n % list.len()] as usize % BATCH],
     );
-    let mut next_alpha = clamped_alpha(simd, exponent(simd, record_of(0), x, y));
+    let mut next_alpha = clamped_alpha(simd, exponent(simd, record_of(0), x, y), alpha_max);
     let mut next_exponent = exponent(simd, record_of(1), x, y);
     for n in 0..length {
         let alpha = next_alpha;
-        next_alpha = clamped_alpha(simd, next_exponent);
+        next_alpha = clamped_alpha(simd, next_exponent, alpha_max);
         next_exponent = exponent(simd, record_of(n + 2), x, y);
         let splat_record = record_of(n);
         let next = fnma(alpha, state.transmittance, state.transmittance);

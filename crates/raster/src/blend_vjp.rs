@@ -21,7 +21,7 @@ use gausset_compute::simd::{
     LANES, Row, array_from_fn, fma, fnma, inline_closure, load, map_array, splat, sum_lanes,
 };
 use gausset_compute::{Exec, at_level};
-use gausset_core::constants::{ALPHA_MAX, TRANSMITTANCE_STOP};
+use gausset_core::constants::TRANSMITTANCE_STOP;
 
 use crate::blend::{Blended, TileExtras, TilePixels};
 use crate::layout::AlignedRow;
@@ -244,7 +244,7 @@ fn tile_vjp<S: Simd, const EXTRAS: bool, const ABSOLUTE: bool>(
     );
     *background_gradient = map_array(background, sum_lanes);
 
-    let alpha_max = splat(simd, ALPHA_MAX);
+    let alpha_max = splat(simd, input.view.alpha_max);
     let stop = splat(simd, TRANSMITTANCE_STOP);
     let one = splat(simd, 1.0);
     let lane_numbers = u32x16::from_fn(simd, |i| i as u32);

@@ -1,4 +1,4 @@
-//! The projection of a block of splats: the chain from raw parameters to the screen, lane by lane.
+//! The projection of a block of splats: the chain from parameters to the screen, lane by lane.
 //!
 //! Shared by the forward projection and its VJP, which recomputes it instead of storing it. Formulas: EWA splatting
 //! (Zwicker et al. 2001) as in Kerbl et al. 2023, with the conventions of the fixtures, section 2:
@@ -11,15 +11,15 @@
 //! `det = |U_0 × U_1|² + ε (a + c) + ε²`.
 
 use fearless_simd::{f32x16, mask32x16, prelude::*};
-use gausset_compute::simd::{array_from_fn, fma, inline_closure, load, map_array, sigmoid, splat};
-use gausset_core::constants::LOW_PASS_VARIANCE;
+use gausset_compute::simd::{array_from_fn, fma, inline_closure, load, map_array, splat};
 
+use crate::form::Form;
 use crate::layout::{GeometryBlock, LOGIT, MEAN};
 use crate::projected_block::ProjectedBlock;
 use crate::shape::Shape;
 use crate::view::KernelView;
 
-/// Everything between raw parameters and screen splats that forward and VJP use.
+/// Everything between parameters and screen splats that forward and VJP use.
 #[derive(Clone, Copy)]
 pub(crate) struct Geometry<S: Simd> {
     /// Mean in the world.
@@ -38,9 +38,9 @@ pub(crate) struct Geometry<S: Simd> {
     pub det_raw: f32x16<S>,
     /// `1 / det`.
     pub inverse_det: f32x16<S>,
-    /// Logistic of the opacity logit.
+    /// Opacity before compensation.
     pub opacity_raw: f32x16<S>,
-    /// `sqrt(det_raw / det)` in antialiased mode, else 1.
+    /// `sqrt(det_raw / det)`, at least that of the view, in antialiased mode; else 1.
     pub compensation: f32x16<S>,
 }
 
@@ -59,7 +59,13 @@ pub(crate) fn dot3s<S: Simd>(simd: S, s: [f32; 3], v: [f32x16<S>; 3]) -> f32x16<
 impl<S: Simd> Geometry<S> {
     /// Computes the chain for a block.
     #[inline(always)]
-    pub(crate) fn new(simd: S, block: &GeometryBlock, view: &KernelView, antialiased: bool) -> Self {
+    pub(crate) fn new(
+        simd: S,
+        form: impl Form,
+        block: &GeometryBlock,
+        view: &KernelView,
+        antialiased: bool,
+    ) -> Self {
         let row = inline_closure(
             #[inline(always)]
             |r: usize| load(simd, &block[r].0),
@@ -72,7 +78,7 @@ impl<S: Simd> Geometry<S> {
             #[inline(always)]
             |i| dot3s(simd, r[i], mean) + splat(simd, view.translation[i]),
         );
-        let shape = Shape::new(simd, block);
+        let shape = Shape::new(simd, form, block);
         let rotation = &shape.rotation;
 
         let lens = ProjectedBlock::new(simd, view, point);
@@ -109,12 +115,16 @@ impl<S: Simd> Geometry<S> {
             fma(u[0][0], u[1][1], -(u[0][1] * u[1][0])),
         ];
         let det_raw = dot3(cross, cross);
-        let eps = splat(simd, LOW_PASS_VARIANCE);
+        let eps = splat(simd, view.low_pass);
         let det = fma(eps, a + c + eps, det_raw);
         let inverse_det = one / det;
 
-        let opacity_raw = sigmoid(simd, row(LOGIT));
-        let compensation = if antialiased { compensation(det_raw, inverse_det) } else { one };
+        let opacity_raw = form.opacity(simd, row(LOGIT));
+        let compensation = if antialiased {
+            compensation(det_raw, inverse_det).max(splat(simd, view.min_compensation))
+        } else {
+            one
+        };
         Self {
             mean,
             shape,
@@ -129,10 +139,11 @@ impl<S: Simd> Geometry<S> {
         }
     }
 
-    /// Which splats are in front of the near plane of the view.
+    /// Which splats are between the near and the far plane of the view.
     #[inline(always)]
     pub(crate) fn in_front(&self, simd: S, view: &KernelView) -> mask32x16<S> {
-        self.projected.depth.simd_gt(splat(simd, view.near_plane))
+        let depth = self.projected.depth;
+        depth.simd_gt(splat(simd, view.near_plane)) & depth.simd_lt(splat(simd, view.far_plane))
     }
 
     /// Opacity after compensation.

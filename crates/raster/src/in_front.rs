@@ -7,7 +7,7 @@
 //! query walks it until the depth is reached. Scalar code, one pixel at a time, with the same bytes on every platform.
 
 use gausset_compute::Pool;
-use gausset_core::constants::{ALPHA_MAX, TILE_SIZE, TRANSMITTANCE_STOP};
+use gausset_core::constants::{TILE_SIZE, TRANSMITTANCE_STOP};
 use gausset_core::engine::OcclusionQuery;
 
 use crate::project::{LOG2_255, Record, record};
@@ -43,7 +43,7 @@ fn walk(splats: BlendInput<'_>, query: OcclusionQuery) -> f32 {
         if splat.0[record::DEPTH] >= query.depth || query.depth.is_nan() {
             break;
         }
-        let alpha = alpha_at(splat, point);
+        let alpha = alpha_at(splat, point).min(view.alpha_max);
         let behind = transmittance * (1.0 - alpha);
         if behind <= TRANSMITTANCE_STOP {
             break;
@@ -54,11 +54,11 @@ fn walk(splats: BlendInput<'_>, query: OcclusionQuery) -> f32 {
     sum
 }
 
-/// Alpha of a splat at a point, 0 below 1/255: `pixel::exponent` for one pixel.
+/// Alpha of a splat at a point, not clamped, 0 below 1/255: `pixel::exponent` for one pixel.
 fn alpha_at(splat: &Record, [x, y]: [f32; 2]) -> f32 {
     let r = &splat.0;
     let (dx, dy) = (x - r[record::X], y - r[record::Y]);
     let along_x = r[record::A] * dx + r[record::B] * dy;
     let exponent = along_x * dx + (r[record::C] * dy * dy + r[record::L]);
-    if exponent >= -LOG2_255 { libm::exp2f(exponent).min(ALPHA_MAX) } else { 0.0 }
+    if exponent >= -LOG2_255 { libm::exp2f(exponent) } else { 0.0 }
 }

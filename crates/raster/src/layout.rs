@@ -15,11 +15,11 @@ use gausset_core::{Splats, sh};
 pub const GEOMETRY_ROWS: usize = 14;
 /// First row of the mean.
 pub const MEAN: usize = 0;
-/// First row of the log scales.
+/// First row of the log scales; of the scales if the parameters are activated.
 pub const LOG_SCALE: usize = 3;
 /// First row of the quaternion.
 pub const QUAT: usize = 6;
-/// Row of the opacity logit.
+/// Row of the opacity logit; of the opacity if the parameters are activated.
 pub const LOGIT: usize = 10;
 /// First row of SH coefficient 0.
 pub const DC: usize = 11;
@@ -75,6 +75,43 @@ impl Blocks {
         for lane in out.len..out.geometry.len() * LANES {
             out.geometry[lane / LANES][LOGIT].0[lane % LANES] = PADDING_LOGIT;
         }
+        out
+    }
+
+    /// Blocks of activated parameters, with SH of degree 0 and value 0.
+    ///
+    /// # Panics
+    /// If the numbers of values differ.
+    #[must_use]
+    pub fn from_activated(
+        means: &[[f32; 3]],
+        quats: &[[f32; 4]],
+        scales: &[[f32; 3]],
+        opacities: &[f32],
+        pool: &Pool,
+    ) -> Self {
+        let len = means.len();
+        assert_eq!(
+            [quats.len(), scales.len(), opacities.len()],
+            [len; 3],
+            "one value of each kind per splat"
+        );
+        let mut out = Self::zeros(0, len);
+        pool.run_chunks(&mut out.geometry, BLOCKS_PER_TASK, |chunk, blocks| {
+            for (local, block) in blocks.iter_mut().enumerate() {
+                let first = (chunk * BLOCKS_PER_TASK + local) * LANES;
+                for (lane, i) in (first..len.min(first + LANES)).enumerate() {
+                    for k in 0..3 {
+                        block[MEAN + k].0[lane] = means[i][k];
+                        block[LOG_SCALE + k].0[lane] = scales[i][k];
+                    }
+                    for k in 0..4 {
+                        block[QUAT + k].0[lane] = quats[i][k];
+                    }
+                    block[LOGIT].0[lane] = opacities[i];
+                }
+            }
+        });
         out
     }
 

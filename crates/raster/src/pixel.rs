@@ -6,7 +6,7 @@
 
 use fearless_simd::{f32x16, mask32x16, prelude::*};
 use gausset_compute::simd::{Row, exp2_in_range, fma, splat};
-use gausset_core::constants::{ALPHA_MAX, TILE_SIZE};
+use gausset_core::constants::TILE_SIZE;
 
 use crate::project::{LOG2_255, Record, record};
 use crate::view::KernelView;
@@ -87,8 +87,8 @@ pub(crate) fn raw_alpha<S: Simd>(simd: S, exponent: f32x16<S>) -> f32x16<S> {
     drawn.select(exp2_in_range(simd, exponent), splat(simd, 0.0))
 }
 
-/// `min(0.99, o e^-σ)`; 0 below 1/255.
+/// `min(alpha_max, o e^-σ)`; 0 below 1/255.
 #[inline(always)]
-pub(crate) fn clamped_alpha<S: Simd>(simd: S, exponent: f32x16<S>) -> f32x16<S> {
-    raw_alpha(simd, exponent).min(splat(simd, ALPHA_MAX))
+pub(crate) fn clamped_alpha<S: Simd>(simd: S, exponent: f32x16<S>, alpha_max: f32x16<S>) -> f32x16<S> {
+    raw_alpha(simd, exponent).min(alpha_max)
 }

@@ -7,14 +7,14 @@
 use fearless_simd::{Level, f32x16, prelude::*};
 use gausset_compute::simd::{LANES, Row, array_from_fn, load, map_array, splat};
 use gausset_compute::{Exec, Pool, at_level};
-use gausset_core::constants::LOW_PASS_VARIANCE;
 use gausset_core::engine::RenderOptions;
 
 use crate::blend_vjp::{GradientSlot, GradientSlots, slot};
+use crate::form::Raw;
 use crate::geometry::{Geometry, ViewDirection, compensation, dot3};
 use crate::layout::{Blocks, DC, LOG_SCALE, MEAN, QUAT};
 use crate::project::{Projected, SPLATS_PER_CHUNK, TileRect};
-use crate::project_vjp::Gradients;
+use crate::project_vjp::{Gradients, lane_rows};
 use crate::shape::Shape;
 use crate::spherical_harmonics::{C0, at_degree, basis, colour_gradient, colours};
 use crate::view::KernelView;
@@ -98,9 +98,9 @@ fn screen_block<S: Simd, const DEGREE: u8>(
     view: &KernelView,
     antialiased: bool,
 ) -> [ScreenSplat; LANES] {
-    let g = Geometry::new(simd, &splats.geometry[block], view, antialiased);
+    let g = Geometry::new(simd, Raw, &splats.geometry[block], view, antialiased);
     let shaded = color_block::<S, DEGREE>(simd, splats, block, view.origin);
-    let low_pass = splat(simd, LOW_PASS_VARIANCE);
+    let low_pass = splat(simd, view.low_pass);
     let mean2d = lanes(g.projected.mean2d);
     let cov2d = lanes([g.cov[0] - low_pass, g.cov[1], g.cov[2] - low_pass]);
     let conic = lanes(g.conic());
@@ -155,7 +155,7 @@ pub fn screen_vjp(
         GradientSlots { slots: vec![GradientSlot::default(); entries], ..GradientSlots::default() };
     for (i, (s, g)) in screen_splats(level, splats, view, options).iter().zip(upstream).enumerate() {
         if s.in_front {
-            sums.slots[i] = slot_of(s, g);
+            sums.slots[i] = slot_of(view, s, g);
         }
     }
     let stages = (&projected, &sums);
@@ -169,9 +169,9 @@ pub fn screen_vjp(
     )
 }
 
-fn slot_of(s: &ScreenSplat, g: &ScreenGradient) -> GradientSlot {
+fn slot_of(view: &KernelView, s: &ScreenSplat, g: &ScreenGradient) -> GradientSlot {
     let [a, b, c] = s.cov2d;
-    let (a, c) = (a + LOW_PASS_VARIANCE, c + LOW_PASS_VARIANCE);
+    let (a, c) = (a + view.low_pass, c + view.low_pass);
     let mut sums = GradientSlot::default();
     sums.0[slot::V] = s.opacity * g.opacity;
     sums.0[slot::VX] = a * g.mean2d[0] + b * g.mean2d[1];
@@ -256,7 +256,7 @@ fn color_block_vjp<S: Simd, const DEGREE: u8>(
 ) {
     let direction = viewing_direction(simd, splats, block, origin);
     let geometry = &splats.geometry[block];
-    let upstream = rows(simd, upstream, block);
+    let upstream = lane_rows(simd, upstream, block);
     let g = colour_gradient::<S, DEGREE>(simd, geometry, splats.rest_rows_of(block), &direction, upstream);
     for (k, (mean, dc)) in g.mean.into_iter().zip(g.coefficient_0(simd)).enumerate() {
         mean.store_array(&mut out.geometry[block][MEAN + k].0);
@@ -287,7 +287,7 @@ pub fn world_shapes(level: Level, splats: &Blocks) -> Vec<WorldShape> {
 
 #[inline(always)]
 fn shape_block<S: Simd>(simd: S, splats: &Blocks, block: usize) -> [WorldShape; LANES] {
-    let shape = Shape::new(simd, &splats.geometry[block]);
+    let shape = Shape::new(simd, Raw, &splats.geometry[block]);
     let variance = shape.variance();
     let r = &shape.rotation;
     let rotation = lanes::<S, 9>(array_from_fn(
@@ -327,8 +327,8 @@ pub fn covariance_vjp(level: Level, splats: &Blocks, upstream: &[[f32; 9]]) -> B
 
 #[inline(always)]
 fn shape_block_vjp<S: Simd>(simd: S, splats: &Blocks, block: usize, upstream: &[[f32; 9]], out: &mut Blocks) {
-    let shape = Shape::new(simd, &splats.geometry[block]);
-    let w: [f32x16<S>; 9] = rows(simd, upstream, block);
+    let shape = Shape::new(simd, Raw, &splats.geometry[block]);
+    let w: [f32x16<S>; 9] = lane_rows(simd, upstream, block);
     let axes: [[f32x16<S>; 3]; 3] = array_from_fn(
         #[inline(always)]
         |k| [shape.rotation[0][k], shape.rotation[1][k], shape.rotation[2][k]],
@@ -345,10 +345,11 @@ fn shape_block_vjp<S: Simd>(simd: S, splats: &Blocks, block: usize, upstream: &[
     );
     let g = shape.gradient(
         simd,
+        Raw,
         #[inline(always)]
         |i, j| dot3(axes[i], turned[j]),
     );
-    for (k, value) in g.log_scale.into_iter().enumerate() {
+    for (k, value) in g.scale.into_iter().enumerate() {
         value.store_array(&mut out.geometry[block][LOG_SCALE + k].0);
     }
     for (k, value) in g.quat.into_iter().enumerate() {
@@ -371,21 +372,6 @@ fn lanes<S: Simd, const N: usize>(rows: [f32x16<S>; N]) -> [[f32; N]; LANES] {
                 #[inline(always)]
                 |i| rows[i][lane],
             )
-        },
-    )
-}
-
-/// Rows of a block from values by splat; zero in the padding.
-#[inline(always)]
-fn rows<S: Simd, const N: usize>(simd: S, values: &[[f32; N]], block: usize) -> [f32x16<S>; N] {
-    array_from_fn(
-        #[inline(always)]
-        |i| {
-            let mut row: Row = [0.0; LANES];
-            for (to, from) in row.iter_mut().zip(&values[block * LANES..]) {
-                *to = from[i];
-            }
-            load(simd, &row)
         },
     )
 }

@@ -15,16 +15,17 @@ use fearless_simd::{f32x16, mask32x16, prelude::*};
 use gausset_compute::simd::{
     LANES, LN_2, LOG2_E, Row, fma, inline_closure, ln, load, map_array, splat, transpose,
 };
-use gausset_compute::{Exec, rng};
+use gausset_compute::{Exec, Pool, at_level, rng};
 use gausset_core::Projection;
 use gausset_core::constants::TILE_SIZE;
 use gausset_core::engine::RenderOptions;
 
+use crate::form::{Activated, Form, Raw};
 use crate::geometry::{Geometry, ViewDirection};
 use crate::layout::{AlignedRow, Blocks, GeometryBlock, LOG_SCALE, LOGIT};
 use crate::seam::{self, SeamCopies, SeamCopy};
 use crate::spherical_harmonics::{at_degree, basis, colours};
-use crate::view::KernelView;
+use crate::view::{KernelView, ParameterForm};
 
 /// Blocks per task. Fixed, so that results do not depend on the number of threads.
 pub(crate) const BLOCKS_PER_CHUNK: usize = 64;
@@ -235,7 +236,14 @@ impl Projected {
                 dropout,
                 only_first: options.splat_limit.map_or(usize::MAX, |count| count as usize),
             };
-            at_degree!(exec.level, degree, simd => project_chunk(&input, part));
+            match view.form {
+                ParameterForm::Raw => {
+                    at_degree!(exec.level, degree, simd => project_chunk(Raw, &input, part));
+                }
+                ParameterForm::Activated => {
+                    at_level!(exec.level, simd => project_chunk::<_, 0>(simd, Activated, &input, part));
+                }
+            }
         });
 
         let counts: Vec<(usize, u64)> = parts.iter().map(|p| (p.key_count, p.entries)).collect();
@@ -254,6 +262,28 @@ impl Projected {
             self.entries += entries;
         }
         self.append_copies();
+    }
+
+    /// Replaces the colours of the drawn splats by three channels of `colors`, from channel `first` on; channels that
+    /// `colors`, `channels` values per splat, does not have are 0.
+    pub fn set_colors(&mut self, pool: &Pool, colors: &[f32], channels: usize, first: usize) {
+        let Self { records, copies, visible, .. } = self;
+        let (records, of_copies) = records.split_at_mut(visible.len() * LANES);
+        let set = |record: &mut Record, splat: usize| {
+            let color = colors.get(splat * channels..(splat + 1) * channels).unwrap_or_default();
+            for k in 0..3 {
+                record.0[record::RED + k] = color.get(first + k).copied().unwrap_or(0.0);
+            }
+        };
+        pool.run_chunks(records, SPLATS_PER_CHUNK, |chunk, records| {
+            for (local, record) in records.iter_mut().enumerate() {
+                let splat = chunk * SPLATS_PER_CHUNK + local;
+                if visible[splat / LANES] >> (splat % LANES) & 1 != 0 {
+                    set(record, splat);
+                }
+            }
+        });
+        of_copies.iter_mut().zip(copies).for_each(|(record, copy)| set(record, copy.splat as usize));
     }
 
     /// Appends the copies to the arrays of the splats.
@@ -298,12 +328,18 @@ struct ChunkInput<'a> {
 }
 
 #[inline(always)]
-fn project_chunk<S: Simd, const DEGREE: u8>(simd: S, input: &ChunkInput<'_>, part: &mut Chunk<'_>) {
+fn project_chunk<S: Simd, const DEGREE: u8>(
+    simd: S,
+    form: impl Form,
+    input: &ChunkInput<'_>,
+    part: &mut Chunk<'_>,
+) {
     let blocks = part.rects.len() / LANES;
     for local in 0..blocks {
         let block = input.first_block + local;
         let screen = project_block::<S, DEGREE>(
             simd,
+            form,
             &input.splats.geometry[block],
             input.splats.rest_rows_of(block),
             input.view,
@@ -401,13 +437,14 @@ struct ScreenBlock<S: Simd> {
 #[inline(always)]
 fn project_block<S: Simd, const DEGREE: u8>(
     simd: S,
+    form: impl Form,
     block: &GeometryBlock,
     rest: &[AlignedRow],
     view: &KernelView,
     antialiased: bool,
 ) -> ScreenBlock<S> {
     let zero = splat(simd, 0.0);
-    let g = Geometry::new(simd, block, view, antialiased);
+    let g = Geometry::new(simd, form, block, view, antialiased);
     let opacity = g.opacity();
     let log2_opacity = ln(simd, opacity.max(splat(simd, 1e-37))) * splat(simd, LOG2_E);
     let tau = splat(simd, 2.0 * LN_2) * (log2_opacity + splat(simd, LOG2_255));

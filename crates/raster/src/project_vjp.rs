@@ -14,18 +14,18 @@
 //! the stack: either they are written out ([`Gradients`]), or the fused update of [`crate::update`] consumes them.
 
 use fearless_simd::{f32x16, mask32x16, prelude::*, u32x16};
-use gausset_compute::Exec;
 use gausset_compute::prefetch::prefetch;
 use gausset_compute::simd::{
     LANES, LN_2, Row, array_from_fn, fma, inline_closure, load, map_array, splat, sum_lanes, transpose,
 };
-use gausset_core::constants::LOW_PASS_VARIANCE;
+use gausset_compute::{Exec, at_level};
 use gausset_core::{Pose, Projection, se3};
 
 use crate::blend_vjp::{GradientSlots, slot};
-use crate::geometry::{Geometry, ViewDirection, dot3};
+use crate::form::{Activated, Form, Raw};
+use crate::geometry::{Geometry, ViewDirection, compensation, dot3};
 use crate::layout::{AlignedRow, Blocks, DC, GEOMETRY_ROWS, GeometryBlock, LOG_SCALE, LOGIT, MEAN, QUAT};
-use crate::project::{BLOCKS_PER_CHUNK, Projected, TileRect};
+use crate::project::{BLOCKS_PER_CHUNK, Projected, TileRect, record};
 use crate::projected_block::{Jacobian, ProjectedGradient};
 use crate::spherical_harmonics::{ColourGradient, at_degree, colour_gradient};
 use crate::view::KernelView;
@@ -201,10 +201,25 @@ fn sum_slots<S: Simd>(simd: S, input: &VjpInput<'_>, block: usize) -> [f32x16<S>
     ))
 }
 
+/// A block without gradients.
+#[inline(always)]
+fn no_gradient<S: Simd>(simd: S, has_gradient: mask32x16<S>) -> BlockGradient<S> {
+    let zero = splat(simd, 0.0);
+    BlockGradient {
+        geometry: [zero; GEOMETRY_ROWS],
+        colour: ColourGradient { colour: [zero; 3], basis: [zero; 15], mean: [zero; 3] },
+        mean2d: [zero; 2],
+        mean2d_abs: [zero; 2],
+        radius: zero,
+        has_gradient,
+    }
+}
+
 /// Gradients of the splats of a block.
 #[inline(always)]
 pub(crate) fn block_gradient<S: Simd, const DEGREE: u8>(
     simd: S,
+    form: impl Form,
     input: &VjpInput<'_>,
     block_index: usize,
     block: &GeometryBlock,
@@ -212,37 +227,63 @@ pub(crate) fn block_gradient<S: Simd, const DEGREE: u8>(
     pose: Option<&mut PoseSums<S>>,
 ) -> BlockGradient<S> {
     let zero = splat(simd, 0.0);
-    let half = splat(simd, 0.5);
-    let one = splat(simd, 1.0);
-    let two = splat(simd, 2.0);
-    let view = input.view;
     let sums = sum_slots(simd, input, block_index);
     let mut touched = sums[slot::V].simd_ne(zero);
     for sum in &sums[slot::V + 1..slot::ABS_X] {
         touched |= sum.simd_ne(zero);
     }
-    let any = inline_closure(
-        #[inline(always)]
-        |g: [f32x16<S>; GEOMETRY_ROWS]| BlockGradient {
-            geometry: g,
-            colour: ColourGradient { colour: [zero; 3], basis: [zero; 15], mean: [zero; 3] },
-            mean2d: [zero; 2],
-            mean2d_abs: [zero; 2],
-            radius: zero,
-            has_gradient: touched,
-        },
-    );
     if !touched.any_true() {
-        return any([zero; GEOMETRY_ROWS]);
+        return no_gradient(simd, touched);
     }
-
-    let geo = Geometry::new(simd, block, view, input.antialiased);
+    let geo = Geometry::new(simd, form, block, input.view, input.antialiased);
     let conic = geo.conic();
-    let v = sums[slot::V];
     let (sx, sy) = (sums[slot::VX], sums[slot::VY]);
-    let (sxx, sxy, syy) = (sums[slot::VXX], sums[slot::VXY], sums[slot::VYY]);
+    let screen = ScreenGradient {
+        touched,
+        v: sums[slot::V],
+        mean2d: [fma(conic[0], sx, conic[1] * sy), fma(conic[1], sx, conic[2] * sy)],
+        moments: [sums[slot::VXX], sums[slot::VXY], sums[slot::VYY]],
+        depth: sums[slot::DEPTH],
+        colour: [sums[slot::RED], sums[slot::RED + 1], sums[slot::RED + 2]],
+        mean2d_abs: [sums[slot::ABS_X], sums[slot::ABS_Y]],
+    };
+    gradient_of_screen::<S, DEGREE>(simd, form, input, &geo, (block, rest), &screen, pose)
+}
 
-    let mean2d = [fma(conic[0], sx, conic[1] * sy), fma(conic[1], sx, conic[2] * sy)];
+/// Gradients of a block with respect to its screen splats.
+struct ScreenGradient<S: Simd> {
+    /// Splats with a non-zero gradient.
+    touched: mask32x16<S>,
+    /// `o dL/do` of the opacity o after compensation.
+    v: f32x16<S>,
+    mean2d: [f32x16<S>; 2],
+    /// `Σ v d dᵀ`: -2 times the gradient of the conic, its entries `(xx, xy, yy)`.
+    moments: [f32x16<S>; 3],
+    depth: f32x16<S>,
+    colour: [f32x16<S>; 3],
+    /// In units of `1/ln 2`.
+    mean2d_abs: [f32x16<S>; 2],
+}
+
+/// The chain from the screen to the parameters.
+#[inline(always)]
+fn gradient_of_screen<S: Simd, const DEGREE: u8>(
+    simd: S,
+    form: impl Form,
+    input: &VjpInput<'_>,
+    geo: &Geometry<S>,
+    (block, rest): (&GeometryBlock, &[AlignedRow]),
+    screen: &ScreenGradient<S>,
+    pose: Option<&mut PoseSums<S>>,
+) -> BlockGradient<S> {
+    let zero = splat(simd, 0.0);
+    let half = splat(simd, 0.5);
+    let one = splat(simd, 1.0);
+    let two = splat(simd, 2.0);
+    let view = input.view;
+    let conic = geo.conic();
+    let &ScreenGradient { touched, v, mean2d, moments: [sxx, sxy, syy], .. } = screen;
+
     // ½ Q S Q; the off-diagonal entry counts twice, because b occurs twice in the matrix.
     let p00 = fma(conic[0], sxx, conic[1] * sxy);
     let p01 = fma(conic[0], sxy, conic[1] * syy);
@@ -252,15 +293,16 @@ pub(crate) fn block_gradient<S: Simd, const DEGREE: u8>(
     let mut d_b = fma(p00, conic[1], p01 * conic[2]);
     let mut d_c = half * fma(p10, conic[1], p11 * conic[2]);
     if input.antialiased {
-        let eps = splat(simd, LOW_PASS_VARIANCE);
-        let safe = geo.det_raw.simd_gt(zero);
+        let eps = splat(simd, view.low_pass);
+        let is_free = compensation(geo.det_raw, geo.inverse_det).simd_ge(splat(simd, view.min_compensation));
+        let safe = geo.det_raw.simd_gt(zero) & is_free;
         let inverse_raw = safe.select(one / geo.det_raw, zero);
         let hv = safe.select(half * v, zero);
         d_a += hv * ((geo.cov[2] - eps) * inverse_raw - geo.cov[2] * geo.inverse_det);
         d_b -= two * hv * geo.cov[1] * (inverse_raw - geo.inverse_det);
         d_c += hv * ((geo.cov[0] - eps) * inverse_raw - geo.cov[0] * geo.inverse_det);
     }
-    let d_logit = v * (one - geo.opacity_raw);
+    let d_opacity = form.opacity_gradient(simd, geo.opacity_raw, v);
 
     // dcov acts on the axes V: H = Vᵀ (2 dcov) V.
     let (two_a, two_c) = (two * d_a, two * d_c);
@@ -276,6 +318,7 @@ pub(crate) fn block_gradient<S: Simd, const DEGREE: u8>(
     ];
     let d_shape = geo.shape.gradient(
         simd,
+        form,
         #[inline(always)]
         |i, j| fma(geo.v[0][i], d_v[0][j], geo.v[1][i] * d_v[1][j]),
     );
@@ -303,7 +346,7 @@ pub(crate) fn block_gradient<S: Simd, const DEGREE: u8>(
 
     // Through the Jacobian and the projected mean.
     let w = &view.rotation;
-    let on_screen = ProjectedGradient { mean2d, depth: sums[slot::DEPTH], t: &d_t };
+    let on_screen = ProjectedGradient { mean2d, depth: screen.depth, t: &d_t };
     let d_point @ [d_x, d_y, d_z] = geo.projected.point_gradient(simd, view, geo.point, &on_screen);
     let mut d_mean: [f32x16<S>; 3] = array_from_fn(
         #[inline(always)]
@@ -312,8 +355,7 @@ pub(crate) fn block_gradient<S: Simd, const DEGREE: u8>(
 
     // Colour and viewing direction.
     let direction = ViewDirection::new(simd, geo.mean, view.origin);
-    let upstream = [sums[slot::RED], sums[slot::RED + 1], sums[slot::RED + 2]];
-    let colour = colour_gradient::<S, DEGREE>(simd, block, rest, &direction, upstream);
+    let colour = colour_gradient::<S, DEGREE>(simd, block, rest, &direction, screen.colour);
     let mut d_direction = [zero; 3];
     if DEGREE > 0 {
         for k in 0..3 {
@@ -352,27 +394,28 @@ pub(crate) fn block_gradient<S: Simd, const DEGREE: u8>(
     let mut g = [zero; GEOMETRY_ROWS];
     for (k, dc) in colour.coefficient_0(simd).into_iter().enumerate() {
         g[MEAN + k] = touched.select(d_mean[k], zero);
-        g[LOG_SCALE + k] = touched.select(d_shape.log_scale[k], zero);
+        g[LOG_SCALE + k] = touched.select(d_shape.scale[k], zero);
         g[DC + k] = dc;
     }
     for k in 0..4 {
         g[QUAT + k] = touched.select(d_shape.quat[k], zero);
     }
-    g[LOGIT] = touched.select(d_logit, zero);
+    g[LOGIT] = touched.select(d_opacity, zero);
     let mid = half * (geo.cov[0] + geo.cov[2]);
     let spread = half * (geo.cov[0] - geo.cov[2]);
     let largest = mid + fma(spread, spread, geo.cov[1] * geo.cov[1]).sqrt();
     let ln_2 = splat(simd, LN_2);
     BlockGradient {
+        geometry: g,
         colour,
         mean2d: map_array(
             mean2d,
             #[inline(always)]
             |m| touched.select(m, zero),
         ),
-        mean2d_abs: [sums[slot::ABS_X] * ln_2, sums[slot::ABS_Y] * ln_2],
+        mean2d_abs: [screen.mean2d_abs[0] * ln_2, screen.mean2d_abs[1] * ln_2],
         radius: touched.select(splat(simd, 3.0) * largest.sqrt(), zero),
-        ..any(g)
+        has_gradient: touched,
     }
 }
 
@@ -456,6 +499,7 @@ fn gradient_chunk<S: Simd, const DEGREE: u8>(
         let block = chunk * BLOCKS_PER_CHUNK + local;
         let g = block_gradient::<S, DEGREE>(
             simd,
+            Raw,
             input,
             block,
             &splats.geometry[block],
@@ -475,4 +519,203 @@ fn gradient_chunk<S: Simd, const DEGREE: u8>(
         }
     }
     part.pose = pose.totals();
+}
+
+/// Gradients with respect to the screen splats, one per splat; zero for those that are not drawn.
+#[derive(Clone, Debug, Default)]
+pub struct ScreenGradients {
+    /// With respect to the projected means, 1/px.
+    pub mean2d: Vec<[f32; 2]>,
+    /// With respect to the conics `(A, B, C)`, where B stands for both off-diagonal entries, px².
+    pub conic: Vec<[f32; 3]>,
+    /// With respect to the depths.
+    pub depth: Vec<f32>,
+    /// With respect to the opacities after compensation.
+    pub opacity: Vec<f32>,
+    /// With respect to the colours.
+    pub color: Vec<[f32; 3]>,
+    /// Sums over pixels of the absolute values of `mean2d`, 1/px; zero unless requested.
+    pub mean2d_abs: Vec<[f32; 2]>,
+}
+
+struct ScreenPart<'a> {
+    mean2d: &'a mut [[f32; 2]],
+    conic: &'a mut [[f32; 3]],
+    depth: &'a mut [f32],
+    opacity: &'a mut [f32],
+    color: &'a mut [[f32; 3]],
+    mean2d_abs: &'a mut [[f32; 2]],
+}
+
+impl ScreenGradients {
+    /// Adds the slots of each splat after [`GradientSlots::run`].
+    #[must_use]
+    pub fn compute(exec: Exec<'_>, stages: (&Projected, &GradientSlots), view: &KernelView) -> Self {
+        let lanes = stages.0.visible.len() * LANES;
+        let mut out = Self {
+            mean2d: vec![[0.0; 2]; lanes],
+            conic: vec![[0.0; 3]; lanes],
+            depth: vec![0.0; lanes],
+            opacity: vec![0.0; lanes],
+            color: vec![[0.0; 3]; lanes],
+            mean2d_abs: vec![[0.0; 2]; lanes],
+        };
+        let input = VjpInput { projected: stages.0, sums: stages.1, view, antialiased: false };
+        let chunk = BLOCKS_PER_CHUNK * LANES;
+        let mut parts: Vec<_> = out
+            .mean2d
+            .chunks_mut(chunk)
+            .zip(out.conic.chunks_mut(chunk))
+            .zip(out.depth.chunks_mut(chunk).zip(out.opacity.chunks_mut(chunk)))
+            .zip(out.color.chunks_mut(chunk).zip(out.mean2d_abs.chunks_mut(chunk)))
+            .map(|(((mean2d, conic), (depth, opacity)), (color, mean2d_abs))| ScreenPart {
+                mean2d,
+                conic,
+                depth,
+                opacity,
+                color,
+                mean2d_abs,
+            })
+            .collect();
+        exec.pool.run_parts(&mut parts, |chunk, part| {
+            at_level!(exec.level, simd => screen_chunk(simd, &input, chunk, part));
+        });
+        out
+    }
+}
+
+/// The derivatives of the exponent of [`crate::project::record`] for a chunk.
+#[inline(always)]
+fn screen_chunk<S: Simd>(simd: S, input: &VjpInput<'_>, chunk: usize, part: &mut ScreenPart<'_>) {
+    for local in 0..part.depth.len() / LANES {
+        let block = chunk * BLOCKS_PER_CHUNK + local;
+        if input.projected.visible[block] == 0 {
+            continue;
+        }
+        let rows: [Row; LANES] = map_array(
+            sum_slots(simd, input, block),
+            #[inline(always)]
+            |row: f32x16<S>| row.to_array(),
+        );
+        for lane in 0..LANES {
+            let sum = |i: usize| rows[i][lane];
+            if input.projected.visible[block] >> lane & 1 == 0 {
+                continue;
+            }
+            let r = &input.projected.records[block * LANES + lane].0;
+            let (a, b, c) = (r[record::A], r[record::B], r[record::C]);
+            let (sx, sy) = (sum(slot::VX), sum(slot::VY));
+            let i = local * LANES + lane;
+            part.mean2d[i] = [-LN_2 * (2.0 * a * sx + b * sy), -LN_2 * (b * sx + 2.0 * c * sy)];
+            part.conic[i] = [-0.5 * sum(slot::VXX), -sum(slot::VXY), -0.5 * sum(slot::VYY)];
+            part.depth[i] = sum(slot::DEPTH);
+            part.opacity[i] = sum(slot::V) * libm::exp2f(-r[record::L]);
+            part.color[i] = [sum(slot::RED), sum(slot::RED + 1), sum(slot::RED + 2)];
+            part.mean2d_abs[i] = [LN_2 * sum(slot::ABS_X), LN_2 * sum(slot::ABS_Y)];
+        }
+    }
+}
+
+/// Gradients with respect to the screen splats from which [`Gradients::from_screen`] continues: one per splat, finite,
+/// and zero for splats that are not in front of the view.
+#[derive(Clone, Copy, Debug)]
+pub struct ScreenUpstream<'a> {
+    /// As in [`ScreenGradients`].
+    pub mean2d: &'a [[f32; 2]],
+    /// As in [`ScreenGradients`].
+    pub conic: &'a [[f32; 3]],
+    /// As in [`ScreenGradients`].
+    pub depth: &'a [f32],
+    /// As in [`ScreenGradients`].
+    pub opacity: &'a [f32],
+}
+
+impl Gradients {
+    /// Computes gradients of the parameters and of the pose from those of the screen splats, without colours, for
+    /// [`crate::view::ParameterForm::Activated`]. Leaves `mean2d` and `mean2d_abs` empty.
+    #[must_use]
+    pub fn from_screen(
+        exec: Exec<'_>,
+        splats: &Blocks,
+        antialiased: bool,
+        upstream: ScreenUpstream<'_>,
+        view: &KernelView,
+    ) -> Self {
+        let mut parameters = Blocks::zeros(0, splats.len());
+        let mut parts: Vec<_> = parameters
+            .geometry
+            .chunks_mut(BLOCKS_PER_CHUNK)
+            .map(|geometry| (geometry, PoseGradientSums::default()))
+            .collect();
+        let (projected, sums) = (&Projected::default(), &GradientSlots::default());
+        let input = VjpInput { projected, sums, view, antialiased };
+        exec.pool.run_parts(&mut parts, |chunk, part| {
+            at_level!(exec.level, simd => from_screen_chunk(simd, &input, splats, upstream, chunk, part));
+        });
+        let mut pose = PoseGradientSums::default();
+        parts.iter().for_each(|(_, part)| pose.add(part));
+        Self { parameters, pose, ..Self::default() }
+    }
+}
+
+#[inline(always)]
+fn from_screen_chunk<S: Simd>(
+    simd: S,
+    input: &VjpInput<'_>,
+    splats: &Blocks,
+    upstream: ScreenUpstream<'_>,
+    chunk: usize,
+    part: &mut (&mut [GeometryBlock], PoseGradientSums),
+) {
+    let zero = splat(simd, 0.0);
+    let mut pose = PoseSums::new(simd);
+    for (local, out) in part.0.iter_mut().enumerate() {
+        let block = chunk * BLOCKS_PER_CHUNK + local;
+        let mean2d = lane_rows(simd, upstream.mean2d, block);
+        let conic: [f32x16<S>; 3] = lane_rows(simd, upstream.conic, block);
+        let [depth]: [f32x16<S>; 1] = lane_rows(simd, upstream.depth.as_chunks().0, block);
+        let [opacity]: [f32x16<S>; 1] = lane_rows(simd, upstream.opacity.as_chunks().0, block);
+        let mut touched = depth.simd_ne(zero) | opacity.simd_ne(zero);
+        for row in mean2d.into_iter().chain(conic) {
+            touched |= row.simd_ne(zero);
+        }
+        if !touched.any_true() {
+            continue;
+        }
+        let geo = Geometry::new(simd, Activated, &splats.geometry[block], input.view, input.antialiased);
+        let screen = ScreenGradient {
+            touched,
+            v: geo.opacity() * opacity,
+            mean2d,
+            moments: [splat(simd, -2.0) * conic[0], -conic[1], splat(simd, -2.0) * conic[2]],
+            depth,
+            colour: [zero; 3],
+            mean2d_abs: [zero; 2],
+        };
+        let stored = (&splats.geometry[block], &[][..]);
+        let g = gradient_of_screen::<S, 0>(simd, Activated, input, &geo, stored, &screen, Some(&mut pose));
+        for (row, value) in out.iter_mut().zip(g.geometry) {
+            value.store_array(&mut row.0);
+        }
+    }
+    part.1 = pose.totals();
+}
+
+/// Rows of a block from values by splat; zero in the padding.
+#[inline(always)]
+pub(crate) fn lane_rows<S: Simd, const N: usize>(
+    simd: S,
+    values: &[[f32; N]],
+    block: usize,
+) -> [f32x16<S>; N] {
+    array_from_fn(
+        #[inline(always)]
+        |i| {
+            let mut row: Row = [0.0; LANES];
+            for (to, from) in row.iter_mut().zip(&values[block * LANES..]) {
+                *to = from[i];
+            }
+            load(simd, &row)
+        },
+    )
 }

@@ -13,8 +13,9 @@
 //! ```
 
 use fearless_simd::{f32x16, prelude::*};
-use gausset_compute::simd::{array_from_fn, exp, fma, inline_closure, load, map_array, splat};
+use gausset_compute::simd::{array_from_fn, fma, inline_closure, load, map_array, splat};
 
+use crate::form::Form;
 use crate::layout::{GeometryBlock, LOG_SCALE, QUAT};
 
 /// The shapes of a block.
@@ -30,19 +31,19 @@ pub(crate) struct Shape<S: Simd> {
     pub rotation: [[f32x16<S>; 3]; 3],
 }
 
-/// Gradients with respect to the raw parameters of a shape.
+/// Gradients with respect to the stored parameters of a shape.
 #[derive(Clone, Copy)]
 pub(crate) struct ShapeGradient<S: Simd> {
-    /// With respect to the log scales.
-    pub log_scale: [f32x16<S>; 3],
+    /// With respect to the log scales, or the scales if those are stored.
+    pub scale: [f32x16<S>; 3],
     /// With respect to the stored quaternion.
     pub quat: [f32x16<S>; 4],
 }
 
 impl<S: Simd> Shape<S> {
-    /// Computes the shapes from the raw parameters of a block.
+    /// Computes the shapes from the parameters of a block.
     #[inline(always)]
-    pub(crate) fn new(simd: S, block: &GeometryBlock) -> Self {
+    pub(crate) fn new(simd: S, form: impl Form, block: &GeometryBlock) -> Self {
         let row = inline_closure(
             #[inline(always)]
             |r: usize| load(simd, &block[r].0),
@@ -57,7 +58,7 @@ impl<S: Simd> Shape<S> {
         );
         let scale = array_from_fn(
             #[inline(always)]
-            |k| exp(simd, row(LOG_SCALE + k)),
+            |k| form.scale(simd, row(LOG_SCALE + k)),
         );
         Self { scale, unit_quat, inverse_norm, rotation: rotation_matrix(simd, unit_quat) }
     }
@@ -72,13 +73,18 @@ impl<S: Simd> Shape<S> {
         )
     }
 
-    /// Computes the gradients of the raw parameters from the entries `h(i, j)` of the symmetric matrix `H`.
+    /// Computes the gradients of the stored parameters from the entries `h(i, j)` of the symmetric matrix `H`.
     #[inline(always)]
-    pub(crate) fn gradient(&self, simd: S, h: impl Fn(usize, usize) -> f32x16<S>) -> ShapeGradient<S> {
+    pub(crate) fn gradient(
+        &self,
+        simd: S,
+        form: impl Form,
+        h: impl Fn(usize, usize) -> f32x16<S>,
+    ) -> ShapeGradient<S> {
         let variance = self.variance();
-        let log_scale = array_from_fn(
+        let scale = array_from_fn(
             #[inline(always)]
-            |k| variance[k] * h(k, k),
+            |k| form.scale_gradient(self.scale[k], h(k, k)),
         );
         let torque = [
             h(1, 2) * (variance[1] - variance[2]),
@@ -86,7 +92,7 @@ impl<S: Simd> Shape<S> {
             h(0, 1) * (variance[0] - variance[1]),
         ];
         let quat = quaternion_gradient(torque, self.unit_quat, splat(simd, 2.0) * self.inverse_norm);
-        ShapeGradient { log_scale, quat }
+        ShapeGradient { scale, quat }
     }
 }
 

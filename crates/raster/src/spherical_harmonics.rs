@@ -139,10 +139,22 @@ pub(crate) fn colours<S: Simd, const DEGREE: u8>(
     rest: &[AlignedRow],
     basis: &[f32x16<S>; 15],
 ) -> [f32x16<S>; 3] {
-    let half = splat(simd, 0.5);
+    colours_above::<S, DEGREE>(simd, 0.5, block, rest, basis)
+}
+
+/// `offset + Σ_k Y_k sh[k]` per channel.
+#[inline(always)]
+pub(crate) fn colours_above<S: Simd, const DEGREE: u8>(
+    simd: S,
+    offset: f32,
+    block: &GeometryBlock,
+    rest: &[AlignedRow],
+    basis: &[f32x16<S>; 15],
+) -> [f32x16<S>; 3] {
+    let offset = splat(simd, offset);
     let mut colour: [f32x16<S>; 3] = array_from_fn(
         #[inline(always)]
-        |c| fma(splat(simd, C0), load(simd, &block[DC + c].0), half),
+        |c| fma(splat(simd, C0), load(simd, &block[DC + c].0), offset),
     );
     for (k, rows) in rest.chunks_exact(3).take(rest_coefficients(DEGREE)).enumerate() {
         for (c, row) in rows.iter().enumerate() {
@@ -207,6 +219,19 @@ pub(crate) fn colour_gradient<S: Simd, const DEGREE: u8>(
         #[inline(always)]
         |c| value[c].simd_gt(zero).select(upstream[c], zero),
     );
+    coefficient_gradient::<S, DEGREE>(simd, y, rest, direction, colour)
+}
+
+/// Computes gradients of coefficients and means from gradients `colour` of the colours before the clamp.
+#[inline(always)]
+pub(crate) fn coefficient_gradient<S: Simd, const DEGREE: u8>(
+    simd: S,
+    y: [f32x16<S>; 15],
+    rest: &[AlignedRow],
+    direction: &ViewDirection<S>,
+    colour: [f32x16<S>; 3],
+) -> ColourGradient<S> {
+    let zero = splat(simd, 0.0);
     let mut mean = [zero; 3];
     if DEGREE > 0 {
         let mut weights = [zero; 15];

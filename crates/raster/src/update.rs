@@ -13,6 +13,7 @@ use gausset_core::constants::MAX_CONTRACTED_DISTANCE;
 use gausset_core::engine::{AdamMode, GradientStatistic, PositionNoise, StepParams};
 
 use crate::adam::{BiasCorrection, BiasCorrectionTable, LaneAdam, update_row};
+use crate::form::Raw;
 use crate::layout::{AlignedRow, Blocks, DC, GEOMETRY_ROWS, GeometryBlock, LOG_SCALE, LOGIT, MEAN, QUAT};
 use crate::project::BLOCKS_PER_CHUNK;
 use crate::project_vjp::{BlockGradient, PoseGradientSums, PoseSums, VjpInput, block_gradient, has_entries};
@@ -218,6 +219,7 @@ fn update_block<S: Simd, const DEGREE: u8>(
     let rest = local * step.rest_rows..(local + 1) * step.rest_rows;
     let mut g = block_gradient::<S, DEGREE>(
         simd,
+        Raw,
         &step.vjp_input(),
         block,
         &part.geometry[local],
@@ -453,7 +455,7 @@ fn add_noise<S: Simd>(
     let (z2, _) = pair(&words[2], &words[3]);
     let z = [z0, z1, z2];
 
-    let shape = Shape::new(simd, geometry);
+    let shape = Shape::new(simd, Raw, geometry);
     let strength = sigmoid(simd, -exponent) * splat(simd, noise.scale);
     let strength = match distance {
         Some(distance) => strength / distance,

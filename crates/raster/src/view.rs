@@ -1,6 +1,6 @@
 //! A camera with its pose in single precision, with derived values for the kernels.
 
-use gausset_core::constants::{JACOBIAN_CLAMP_MARGIN, NEAR_PLANE};
+use gausset_core::constants::{ALPHA_MAX, JACOBIAN_CLAMP_MARGIN, LOW_PASS_VARIANCE, NEAR_PLANE};
 use gausset_core::{Camera, Pose, Projection};
 
 /// A view as the kernels need it.
@@ -30,6 +30,26 @@ pub struct KernelView {
     pub tiles: [u32; 2],
     /// Depth that a splat must exceed to be rendered, scene units.
     pub near_plane: f32,
+    /// Depth below which a splat must be, scene units; infinite by default.
+    pub far_plane: f32,
+    /// Variance that is added to both axes of a splat on the screen, px².
+    pub low_pass: f32,
+    /// Largest alpha of a splat at a pixel.
+    pub alpha_max: f32,
+    /// Least factor on the opacity in antialiased mode; 0 by default.
+    pub min_compensation: f32,
+    /// What the parameters of the splats are.
+    pub form: ParameterForm,
+}
+
+/// What the scales and opacities in [`crate::layout::Blocks`] are.
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
+pub enum ParameterForm {
+    /// Log scales and opacity logits.
+    #[default]
+    Raw,
+    /// Scales and opacities; the splats have SH of degree 0.
+    Activated,
 }
 
 impl KernelView {
@@ -55,6 +75,11 @@ impl KernelView {
             size: [camera.width, camera.height],
             tiles: camera.tiles(),
             near_plane: NEAR_PLANE as f32,
+            far_plane: f32::INFINITY,
+            low_pass: LOW_PASS_VARIANCE,
+            alpha_max: ALPHA_MAX,
+            min_compensation: 0.0,
+            form: ParameterForm::Raw,
         }
     }
 

@@ -1,0 +1,525 @@
+"""`rasterization` and `spherical_harmonics`: the renderer with gradients by torch, on the CPU.
+
+The functions take the arguments of gsplat 1.6 and return what it returns. Shapes: `...` are batch dimensions, `N` splats,
+`C` views, `D` channels. Lengths are scene units, `means2d` and `radii` px.
+"""
+
+from __future__ import annotations
+
+import math
+import warnings
+from typing import Any
+
+import torch
+from torch import Tensor
+from torch.autograd import Function
+from torch.autograd.function import once_differentiable
+
+from . import _gausset
+from ._errors import ArgumentError, GaussetWarning
+
+# Largest alpha, and least compensation of the opacity in antialiased mode, by the version of gsplat.
+_RULES = {"1.6": (0.99, 0.005), "1.5": (0.999, 0.0)}
+_compat = "1.6"
+
+# Arguments that are accepted with these values only.
+_REFUSED: dict[str, tuple[Any, str]] = {
+    "sparse_grad": (False, "gradients are dense"),
+    "distributed": (False, "one process renders"),
+    "covars": (None, "pass quats and scales"),
+    "with_ut": (False, "EWA splatting only"),
+    "with_eval3d": (False, "EWA splatting only"),
+    "return_normals": (False, "normals are not rendered"),
+    "global_z_order": (True, "splats are ordered by depth"),
+    "rays": (None, "pinhole and equirectangular cameras only"),
+    "radial_coeffs": (None, "undistort the images first"),
+    "tangential_coeffs": (None, "undistort the images first"),
+    "thin_prism_coeffs": (None, "undistort the images first"),
+    "ftheta_coeffs": (None, "undistort the images first"),
+    "lidar_coeffs": (None, "pinhole and equirectangular cameras only"),
+    "external_distortion_coeffs": (None, "undistort the images first"),
+    "rolling_shutter": (None, "global shutter only"),
+    "viewmats_rs": (None, "global shutter only"),
+    "extra_signals": (None, "concatenate them to colors without sh_degree"),
+    "extra_signals_sh_degree": (None, "there are no extra signals"),
+    "renderer_config": (None, "there is one renderer"),
+}
+_RENDER_MODES = ("RGB", "D", "ED", "RGB+D", "RGB+ED")
+
+
+def _refuse(message: str) -> ArgumentError:
+    return ArgumentError(message, "argument")
+
+
+def set_compat(version: str) -> None:
+    """Sets whose rules all later calls follow: `1.6` (alpha at most 0.99, compensation at least 0.005) or `1.5`
+    (0.999, 0)."""
+    global _compat
+    if version not in _RULES:
+        raise _refuse(f"version: {version!r} (expected one of {', '.join(_RULES)})")
+    _compat = version
+
+
+def _tensor(name: str, value: Any, *tail: int | None) -> Tensor:
+    """Checks type and the last dimensions; `None` is any size."""
+    if not isinstance(value, Tensor):
+        raise _refuse(f"{name}: {type(value).__name__} (expected a tensor)")
+    if not value.is_floating_point():
+        raise _refuse(f"{name}: {value.dtype} (expected a floating-point tensor)")
+    found = tuple(value.shape)
+    if len(found) < len(tail) or any(t not in (None, f) for t, f in zip(tail, found[len(found) - len(tail) :])):
+        expected = ", ".join(["..."] + ["*" if t is None else str(t) for t in tail])
+        raise _refuse(f"{name}: shape {list(found)} (expected [{expected}])")
+    return value
+
+
+def _shape(name: str, value: Tensor, *expected: int) -> None:
+    if tuple(value.shape) != expected:
+        raise _refuse(f"{name}: shape {list(value.shape)} (expected {list(expected)})")
+
+
+_has_warned = False
+
+
+def _on_cpu(value: Tensor) -> Tensor:
+    """The tensor in f32 on the CPU, within the graph."""
+    global _has_warned
+    if value.device.type != "cpu" and not _has_warned:
+        _has_warned = True
+        warnings.warn(f"tensors on {value.device} are copied to the CPU and back", GaussetWarning, stacklevel=4)
+    return value.to(device="cpu", dtype=torch.float32)
+
+
+def _array(value: Tensor) -> Any:
+    return value.detach().contiguous().numpy()
+
+
+def _given(value: Tensor | None) -> Any:
+    return None if value is None else _array(value)
+
+
+class _Project(Function):
+    """Splats and views to the screen: means2d (C, N, 2), conics (C, N, 3), depths, opacities (C, N), radii (C, N, 2)."""
+
+    @staticmethod
+    def forward(ctx, means, quats, scales, opacities, viewmats, settings):  # type: ignore
+        splats = _gausset.ActivatedSplats(*map(_array, (means, quats, scales, opacities)))
+        found = [
+            _gausset.project(splats, pose, lens, settings.size, settings.rules, settings.antialiased)
+            for pose, lens in zip(viewmats.tolist(), settings.lenses)
+        ]
+        ctx.views = settings.views = [view[0] for view in found]
+        ctx.set_materialize_grads(False)
+        if found:
+            outputs = [torch.stack([torch.from_numpy(view[k]) for view in found]) for k in range(1, 6)]
+        else:
+            count = len(means)
+            outputs = [means.new_zeros(0, count, *tail) for tail in ((2,), (3,), (), ())]
+            outputs.append(torch.zeros(0, count, 2, dtype=torch.int32))
+        ctx.mark_non_differentiable(outputs[4])
+        ctx.shapes = [output.shape for output in outputs[:4]]
+        return tuple(outputs)
+
+    @staticmethod
+    @once_differentiable
+    def backward(ctx, *gradients):  # type: ignore
+        gradients = [
+            torch.zeros(shape) if gradient is None else gradient
+            for gradient, shape in zip(gradients[:4], ctx.shapes)
+        ]
+        sums: list[Tensor] | None = None
+        viewmats = torch.zeros(len(ctx.views), 4, 4)
+        for k, view in enumerate(ctx.views):
+            *found, pose = view.project_vjp(*(_array(gradient[k]) for gradient in gradients))
+            viewmats[k, :3] = torch.tensor(pose)
+            found = [torch.from_numpy(array) for array in found]
+            sums = found if sums is None else [a + b for a, b in zip(sums, found)]
+        return (*(sums or [None] * 4), viewmats, None)
+
+
+class _Shade(Function):
+    """Colours (N, 3) from SH coefficients (N, K, 3), seen from `origin` (3,)."""
+
+    @staticmethod
+    def forward(ctx, means, origin, coefficients, degree, clamped, mask):  # type: ignore
+        ctx.save_for_backward(means, coefficients)
+        ctx.rule = (origin.tolist(), degree, clamped)
+        ctx.mask = mask
+        return torch.from_numpy(_gausset.sh_colors(_array(means), _array(coefficients), ctx.rule, mask))
+
+    @staticmethod
+    @once_differentiable
+    def backward(ctx, gradient):  # type: ignore
+        means, coefficients = ctx.saved_tensors
+        found = _gausset.sh_colors_vjp(
+            _array(means), _array(coefficients), ctx.rule, ctx.mask, _array(gradient)
+        )
+        of_means, of_coefficients = map(torch.from_numpy, found)
+        of_origin = -of_means.sum(0, dtype=torch.float64).to(torch.float32)
+        return of_means, of_origin, of_coefficients, None, None, None
+
+
+class _Blend(Function):
+    """Images from splats on the screen: colours (C, H, W, D), alphas and depths (C, H, W, 1).
+
+    The values of the first four are those that the views have already; they are inputs because of their gradients.
+    `rows` are the splats of each view in packed tensors, `None` = all, in (C, N) tensors.
+    """
+
+    @staticmethod
+    def forward(ctx, means2d, conics, depths, opacities, colors, background, views, rows, absgrad):  # type: ignore
+        images: list[tuple[Any, ...]] = []
+        for k, view in enumerate(views):
+            images.append(view.blend(_array(colors[k]), None if background is None else _array(background[k])))
+        ctx.save_for_backward(colors)
+        ctx.views, ctx.rows, ctx.absgrad = views, rows, absgrad
+        ctx.shapes = [value.shape for value in (means2d, conics, depths, opacities)]
+        ctx.has_background = background is not None
+        ctx.set_materialize_grads(False)
+        return tuple(torch.stack([torch.from_numpy(image[k]) for image in images]) for k in range(3))
+
+    @staticmethod
+    @once_differentiable
+    def backward(ctx, color, alpha, depth):  # type: ignore
+        (colors,) = ctx.saved_tensors
+        screen: list[list[Tensor]] = [[] for _ in range(4)]
+        of_colors, of_background, absolute = [], [], []
+        for k, view in enumerate(ctx.views):
+            upstream = (_given(None if image is None else image[k]) for image in (color, alpha, depth))
+            found = view.blend_vjp(_array(colors[k]), *upstream, ctx.absgrad is not None)
+            found = [torch.from_numpy(array) for array in found]
+            pick = slice(None) if ctx.rows is None else ctx.rows[k]
+            for to, gradient in zip(screen, found):
+                to.append(gradient[pick])
+            absolute.append(found[4][pick])
+            of_colors.append(found[5])
+            of_background.append(found[6])
+        joined = [torch.cat(parts).reshape(shape) for parts, shape in zip(screen, ctx.shapes)]
+        if ctx.absgrad is not None:
+            ctx.absgrad.copy_(torch.cat(absolute).reshape(ctx.absgrad.shape))
+        background = torch.stack(of_background) if ctx.has_background else None
+        return (*joined, torch.stack(of_colors), background, None, None, None)
+
+
+class _Settings:
+    """What the views of a call share; `_Project` adds its views."""
+
+    def __init__(self, size: tuple[int, int], rules: tuple[float, ...], antialiased: bool, lenses: list[Any]):
+        self.size, self.rules, self.antialiased, self.lenses = size, rules, antialiased, lenses
+        self.views: list[Any] = []
+
+
+def _lenses(Ks: Tensor, camera_model: str) -> list[Any]:
+    """`fx, fy, cx, cy` of each view."""
+    if camera_model == "equirectangular":
+        return [None] * len(Ks)
+    lenses = []
+    for k, ((fx, skew, cx), (_, fy, cy), _) in enumerate(Ks.detach().double().tolist()):
+        if skew != 0.0:
+            raise _refuse(f"Ks: view {k} has skew {skew:g} (expected 0)")
+        if not all(math.isfinite(v) for v in (fx, fy, cx, cy)) or fx <= 0.0 or fy <= 0.0:
+            raise _refuse(f"Ks: view {k} has focal lengths {fx:g}, {fy:g}, principal point {cx:g}, {cy:g}")
+        lenses.append((fx, fy, cx, cy))
+    return lenses
+
+
+def _check_settings(
+    camera_model: str, rasterize_mode: str, render_mode: str, tile_size: int | None, absgrad: bool
+) -> None:
+    if camera_model not in ("pinhole", "equirectangular"):
+        raise _refuse(f"camera_model: {camera_model!r} (expected 'pinhole' or 'equirectangular')")
+    if rasterize_mode not in ("classic", "antialiased"):
+        raise _refuse(f"rasterize_mode: {rasterize_mode!r} (expected 'classic' or 'antialiased')")
+    if render_mode not in _RENDER_MODES:
+        raise _refuse(f"render_mode: {render_mode!r} (expected one of {', '.join(_RENDER_MODES)})")
+    if tile_size not in (None, 16):
+        raise _refuse(f"tile_size: {tile_size} (expected None or 16)")
+
+
+def rasterization(
+    means: Tensor,
+    quats: Tensor,
+    scales: Tensor,
+    opacities: Tensor,
+    colors: Tensor | None,
+    viewmats: Tensor,
+    Ks: Tensor,
+    width: int,
+    height: int,
+    near_plane: float = 0.01,
+    far_plane: float = 1e10,
+    radius_clip: float = 0.0,
+    eps2d: float = 0.3,
+    sh_degree: int | None = None,
+    packed: bool = True,
+    tile_size: int | None = None,
+    backgrounds: Tensor | None = None,
+    render_mode: str = "RGB",
+    sparse_grad: bool = False,
+    absgrad: bool = False,
+    rasterize_mode: str = "classic",
+    channel_chunk: int = 32,
+    distributed: bool = False,
+    camera_model: str = "pinhole",
+    segmented: bool = False,
+    covars: Tensor | None = None,
+    with_ut: bool = False,
+    with_eval3d: bool = False,
+    return_normals: bool = False,
+    global_z_order: bool = True,
+    *,
+    compat: str | None = None,
+    **others: Any,
+) -> tuple[Tensor, Tensor, dict[str, Any]]:
+    """Renders splats in views, with gradients. Shapes:
+
+    `means` (..., N, 3), `quats` (..., N, 4) `w x y z` of any length, `scales` (..., N, 3) and `opacities` (..., N) as they
+    are (no logarithms, no logits), `viewmats` (..., C, 4, 4) world to camera, `Ks` (..., C, 3, 3) px.
+    `colors`: with `sh_degree` (0..3) coefficients ([...,] N, K, 3), else channels (..., N, D) or (..., C, N, D).
+    `backgrounds` (..., C, D). Gradients go to all of them except `Ks`.
+
+    Returns colours (..., C, H, W, X), alphas (..., C, H, W, 1) and a dictionary: `means2d`, `conics`, `depths`,
+    `opacities`, `radii` and more, of all splats or, if `packed`, of those in view. With `absgrad`, `means2d.absgrad` has
+    the sums of absolute gradients after the backward pass. `render_mode` `D` is the sum of weight times depth; `ED`
+    divides it by alpha.
+
+    `compat="1.5"` follows gsplat 1.5 where 1.6 differs. `segmented` and `channel_chunk` have no effect.
+    """
+    given = {name: value for name, value in locals().items() if name in _REFUSED}
+    for name, value in {**given, **others}.items():
+        if name not in _REFUSED:
+            raise TypeError(f"rasterization() got an unexpected keyword argument {name!r}")
+        expected, reason = _REFUSED[name]
+        if not (value is expected or (isinstance(value, bool) and value == expected)):
+            shown = "a tensor" if isinstance(value, Tensor) else repr(value)
+            raise _refuse(f"{name}={shown} is not supported ({reason})")
+    _check_settings(camera_model, rasterize_mode, render_mode, tile_size, absgrad)
+    rules = _RULES.get(compat or _compat)
+    if rules is None:
+        raise _refuse(f"compat: {compat!r} (expected one of {', '.join(_RULES)})")
+    if not near_plane < far_plane:
+        raise _refuse(f"near_plane, far_plane: {near_plane}, {far_plane} (expected near < far)")
+    if not (eps2d >= 0.0 and math.isfinite(eps2d)):
+        raise _refuse(f"eps2d: {eps2d} (expected 0 or more, px²)")
+    if not (radius_clip >= 0.0 and math.isfinite(radius_clip)):
+        raise _refuse(f"radius_clip: {radius_clip} (expected 0 or more, px)")
+    if not (isinstance(width, int) and isinstance(height, int) and 1 <= width <= 32768 and 1 <= height <= 32768):
+        raise _refuse(f"width, height: {width}, {height} (expected 1..32768 px)")
+
+    _tensor("means", means, None, 3)
+    batch, count = tuple(means.shape[:-2]), means.shape[-2]
+    for name, value, tail in (
+        ("quats", quats, (count, 4)),
+        ("scales", scales, (count, 3)),
+        ("opacities", opacities, (count,)),
+    ):
+        _shape(name, _tensor(name, value, *tail), *batch, *tail)
+    _tensor("viewmats", viewmats, None, 4, 4)
+    views = viewmats.shape[-3]
+    _shape("viewmats", viewmats, *batch, views, 4, 4)
+    _shape("Ks", _tensor("Ks", Ks, None, 3, 3), *batch, views, 3, 3)
+    if views == 0:
+        raise _refuse("viewmats: no view (expected at least one)")
+
+    has_colors = "RGB" in render_mode
+    channels = 0
+    if has_colors:
+        if colors is None:
+            raise _refuse(f"colors: None (expected a tensor for render_mode {render_mode!r})")
+        if sh_degree is not None:
+            if not (isinstance(sh_degree, int) and 0 <= sh_degree <= 3):
+                raise _refuse(f"sh_degree: {sh_degree} (expected 0..3)")
+            _tensor("colors", colors, count, None, 3)
+            needed = (sh_degree + 1) ** 2
+            if colors.shape[-2] < needed:
+                found = f"{colors.shape[-2]} SH coefficients"
+                raise _refuse(f"colors: {found} (expected at least {needed} for sh_degree {sh_degree})")
+            if tuple(colors.shape[:-3]) not in ((), batch, (*batch, views)):
+                raise _refuse(f"colors: shape {list(colors.shape)} (expected {[count, colors.shape[-2], 3]})")
+            channels = 3
+        else:
+            _tensor("colors", colors, count, None)
+            if tuple(colors.shape[:-2]) not in (batch, (*batch, views)):
+                raise _refuse(f"colors: shape {list(colors.shape)} (expected {[*batch, count, 'D']})")
+            channels = colors.shape[-1]
+        if channels == 0:
+            raise _refuse("colors: no channel (expected at least 1)")
+    if absgrad and channels > 3:
+        raise _refuse(f"absgrad=True is not supported with {channels} channels (at most 3)")
+    if backgrounds is not None:
+        depth_channels = int(render_mode in ("D", "ED", "RGB+D", "RGB+ED"))
+        tail = tuple(_tensor("backgrounds", backgrounds, None).shape)
+        if tail not in ((*batch, views, channels), (*batch, views, channels + depth_channels)):
+            raise _refuse(f"backgrounds: shape {list(tail)} (expected {[*batch, views, channels]})")
+        backgrounds = backgrounds[..., :channels] if channels else None
+
+    device, dtype = means.device, means.dtype
+    flat = math.prod(batch)
+    tensors = [
+        _on_cpu(value).reshape(flat, *value.shape[len(batch) :])
+        for value in (means, quats, scales, opacities, viewmats)
+    ]
+    lenses = _lenses(Ks.reshape(flat * views, 3, 3), camera_model)
+    limits = (near_plane, far_plane, eps2d, rules[0], rules[1], radius_clip)
+    antialiased = rasterize_mode == "antialiased"
+    if has_colors:
+        colors = _on_cpu(colors)  # type: ignore[arg-type]
+
+    screens, all_views = [], []
+    for b in range(flat):
+        settings = _Settings((width, height), limits, antialiased, lenses[b * views : (b + 1) * views])
+        screens.append(_Project.apply(*(value[b] for value in tensors), settings))
+        all_views += settings.views
+    means2d, conics, depths, compensated, radii = (torch.cat(parts) for parts in zip(*screens))
+
+    visible = (radii > 0).all(-1)
+    rows = None
+    view_ids = splat_ids = None
+    if packed:
+        view_ids, splat_ids = torch.where(visible)
+        rows = [splat_ids[view_ids == k] for k in range(flat * views)]
+        picked = (view_ids, splat_ids)
+        means2d, conics, depths = means2d[picked], conics[picked], depths[picked]
+        compensated, radii = compensated[picked], radii[picked]
+
+    shaded = []
+    for k in range(flat * views):
+        b, c = divmod(k, views)
+        if not has_colors:
+            shaded.append(means.new_zeros(count, 0, device="cpu", dtype=torch.float32))
+        elif sh_degree is not None:
+            assert colors is not None
+            own = colors if colors.dim() == 3 else colors.reshape(flat, -1, *colors.shape[-3:])[b]
+            own = own[min(c, len(own) - 1)] if own.dim() == 4 else own
+            pose = tensors[4][b, c]
+            origin = -(pose[:3, :3].T @ pose[:3, 3])
+            shaded.append(_Shade.apply(tensors[0][b], origin, own, sh_degree, True, visible[k].numpy()))
+        else:
+            assert colors is not None
+            own = colors.reshape(flat, -1, count, channels)[b]
+            shaded.append(own[min(c, len(own) - 1)])
+    background = None if backgrounds is None else _on_cpu(backgrounds).reshape(flat * views, channels)
+
+    holder = torch.zeros_like(means2d, requires_grad=False) if absgrad else None
+    images, alphas, depth = _Blend.apply(
+        means2d, conics, depths, compensated, torch.stack(shaded), background, all_views, rows, holder
+    )
+    if render_mode.endswith("D"):
+        if render_mode.endswith("ED"):
+            depth = depth / alphas.clamp(min=1e-10)
+        images = torch.cat([images, depth], dim=-1) if has_colors else depth
+
+    meta = _meta(
+        batch, views, count, (width, height), packed, (means2d, conics, depths, compensated, radii), (view_ids, splat_ids)
+    )
+    if holder is not None:
+        meta["means2d"].absgrad = holder
+    shape = (*batch, views, height, width)
+    images, alphas = images.reshape(*shape, -1), alphas.reshape(*shape, 1)
+    return images.to(device=device, dtype=dtype), alphas.to(device=device, dtype=dtype), meta
+
+
+def _meta(
+    batch: tuple[int, ...],
+    views: int,
+    count: int,
+    size: tuple[int, int],
+    packed: bool,
+    screen: tuple[Tensor, ...],
+    ids: tuple[Tensor | None, Tensor | None],
+) -> dict[str, Any]:
+    means2d, conics, depths, opacities, radii = screen
+    meta: dict[str, Any] = {"batch_ids": None, "camera_ids": None, "gaussian_ids": None}
+    if packed:
+        view_ids, splat_ids = ids
+        assert view_ids is not None
+        meta = {
+            "batch_ids": torch.div(view_ids, views, rounding_mode="floor"),
+            "camera_ids": view_ids % views,
+            "gaussian_ids": splat_ids,
+        }
+    elif batch:
+        shape = (*batch, views, count)
+        means2d, conics, depths, opacities, radii = (
+            value.reshape(*shape, *value.shape[2:]) for value in (means2d, conics, depths, opacities, radii)
+        )
+    return {
+        **meta,
+        "radii": radii,
+        "means2d": means2d,
+        "depths": depths,
+        "conics": conics,
+        "opacities": opacities,
+        "tile_width": -(-size[0] // 16),
+        "tile_height": -(-size[1] // 16),
+        "width": size[0],
+        "height": size[1],
+        "tile_size": 16,
+        "n_batches": math.prod(batch),
+        "n_cameras": views,
+    }
+
+
+def spherical_harmonics(
+    degrees_to_use: int,
+    means: Tensor,
+    viewmats: Tensor,
+    coeffs: Tensor,
+    masks: Tensor | None = None,
+    batch_ids: Tensor | None = None,
+    camera_ids: Tensor | None = None,
+    gaussian_ids: Tensor | None = None,
+    viewmats_rs: Tensor | None = None,
+) -> Tensor:
+    """Sums (C, N, 3) of SH basis functions, seen from each view. No offset is added and nothing is clamped.
+
+    `means` (N, 3), `viewmats` (C, 4, 4) world to camera, `coeffs` (N, K, 3), `masks` (C, N): elsewhere 0.
+    """
+    for name, value in (
+        ("batch_ids", batch_ids),
+        ("camera_ids", camera_ids),
+        ("gaussian_ids", gaussian_ids),
+        ("viewmats_rs", viewmats_rs),
+    ):
+        if value is not None:
+            raise _refuse(f"{name}=a tensor is not supported (dense views only)")
+    _shape("means", _tensor("means", means, None, 3), means.shape[0], 3)
+    count = len(means)
+    _shape("viewmats", _tensor("viewmats", viewmats, None, 4, 4), viewmats.shape[0], 4, 4)
+    pose = _on_cpu(viewmats)
+    origins = -(pose[:, :3, :3].transpose(1, 2) @ pose[:, :3, 3:])[..., 0]
+    return _sums(degrees_to_use, means, origins, coeffs, masks, count)
+
+
+def spherical_harmonics_of_directions(
+    degrees_to_use: int, dirs: Tensor, coeffs: Tensor, masks: Tensor | None = None
+) -> Tensor:
+    """As gsplat 1.5's function: `dirs` (..., 3) of any length, `coeffs` (..., K, 3), `masks` (...). Returns (..., 3)."""
+    _tensor("dirs", dirs, 3)
+    _tensor("coeffs", coeffs, None, 3)
+    _shape("coeffs", coeffs, *dirs.shape[:-1], *coeffs.shape[-2:])
+    flat = dirs.reshape(-1, 3)
+    own = coeffs.reshape(len(flat), *coeffs.shape[-2:])
+    masks = None if masks is None else masks.reshape(1, -1)
+    found = _sums(degrees_to_use, flat, torch.zeros(1, 3), own, masks, len(flat))
+    return found.reshape(dirs.shape)
+
+
+def _sums(
+    degree: int, means: Tensor, origins: Tensor, coeffs: Tensor, masks: Tensor | None, count: int
+) -> Tensor:
+    if not (isinstance(degree, int) and 0 <= degree <= 3):
+        raise _refuse(f"degrees_to_use: {degree} (expected 0..3)")
+    _tensor("coeffs", coeffs, None, 3)
+    if coeffs.shape[0] != count or coeffs.dim() != 3 or coeffs.shape[1] < (degree + 1) ** 2:
+        expected = f"[{count}, {(degree + 1) ** 2} or more, 3]"
+        raise _refuse(f"coeffs: shape {list(coeffs.shape)} (expected {expected})")
+    views = len(origins)
+    if masks is not None:
+        _shape("masks", masks, views, count)
+    own = (_on_cpu(means), _on_cpu(coeffs))
+    found = []
+    for c in range(views):
+        mask = None if masks is None else masks[c].to(device="cpu", dtype=torch.bool).contiguous().numpy()
+        found.append(_Shade.apply(own[0], origins[c], own[1], degree, False, mask))
+    return torch.stack(found).to(device=means.device, dtype=means.dtype)
