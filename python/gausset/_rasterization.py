@@ -103,7 +103,12 @@ class _Project(Function):
 
     @staticmethod
     def forward(ctx, means, quats, scales, opacities, viewmats, settings):  # type: ignore
-        splats = _gausset.ActivatedSplats(*map(_array, (means, quats, scales, opacities)))
+        rows = (means, quats, scales, opacities[:, None])
+        finite = torch.cat(rows, 1).isfinite().all(1)
+        if not finite.all():
+            # Not drawn, with gradient 0.
+            rows = tuple(value.where(finite[:, None], value.new_zeros(())) for value in rows)
+        splats = _gausset.ActivatedSplats(*map(_array, rows[:3]), _array(rows[3][:, 0]))
         found = [
             _gausset.project(splats, pose, lens, settings.size, settings.rules, settings.antialiased)
             for pose, lens in zip(viewmats.tolist(), settings.lenses)
