@@ -9,7 +9,7 @@ use gausset_metrics::loss::{GroundTruth, LossKernel, LossOptions};
 use gausset_raster::blend_vjp::AbsoluteSums;
 use gausset_raster::layout::{Blocks, LOG_SCALE, LOGIT, MEAN, QUAT};
 use gausset_raster::pipeline::ListCapacity;
-use gausset_raster::project_vjp::ScreenGradients;
+use gausset_raster::screen_gradients::ScreenGradients;
 use gausset_raster::shade::{self, ColorRule, ShInput};
 use gausset_raster::view::KernelView;
 use gausset_raster::view_state::{self, BlendOptions, ImageGradients};
@@ -138,7 +138,6 @@ type Projected<'py> = (View, F32x2<'py>, F32x2<'py>, F32x1<'py>, F32x1<'py>, Bou
 
 /// Projects splats to a view. `intrinsics` are `fx, fy, cx, cy`; `None` is a panorama.
 #[pyfunction]
-#[expect(clippy::too_many_arguments, reason = "the settings of a view, by keyword in Python")]
 pub(crate) fn project<'py>(
     py: Python<'py>,
     splats: &ActivatedSplats,

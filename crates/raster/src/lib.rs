@@ -38,6 +38,7 @@ pub mod probe;
 pub mod project;
 pub mod project_vjp;
 mod projected_block;
+pub mod screen_gradients;
 mod seam;
 pub mod shade;
 mod shape;

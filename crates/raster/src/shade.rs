@@ -13,7 +13,7 @@ use gausset_compute::simd::{LANES, Row, array_from_fn, map_array, splat};
 
 use crate::geometry::ViewDirection;
 use crate::layout::{AlignedRow, DC, GEOMETRY_ROWS, GeometryBlock};
-use crate::project_vjp::lane_rows;
+use crate::screen_gradients::lane_rows;
 use crate::spherical_harmonics::{at_degree, basis, coefficient_gradient, colours_above, rest_coefficients};
 
 /// Splats per task.
@@ -127,7 +127,7 @@ fn colors_chunk<S: Simd, const DEGREE: u8>(simd: S, input: &ShInput<'_>, first: 
             continue;
         }
         rows.load::<DEGREE>(input, first);
-        let colour = block_colours::<S, DEGREE>(simd, input, first, &rows).1;
+        let colour = block_colours::<S, DEGREE>(simd, input, first, &rows).2;
         let colour: [Row; 3] = map_array(
             colour,
             #[inline(always)]
@@ -151,22 +151,22 @@ fn propagating_max<S: Simd>(simd: S, value: f32x16<S>) -> f32x16<S> {
     value.simd_le(zero).select(zero, value)
 }
 
-type Basis<S> = [f32x16<S>; 15];
-
 /// Viewing direction, basis and colours before the clamp.
+type Shading<S> = (ViewDirection<S>, [f32x16<S>; 15], [f32x16<S>; 3]);
+
 #[inline(always)]
 fn block_colours<S: Simd, const DEGREE: u8>(
     simd: S,
     input: &ShInput<'_>,
     first: usize,
     rows: &CoefficientRows,
-) -> ((ViewDirection<S>, Basis<S>), [f32x16<S>; 3]) {
+) -> Shading<S> {
     let mean = lane_rows(simd, input.means, first / LANES);
     let direction = ViewDirection::new(simd, mean, input.origin);
     let y = basis::<S, DEGREE>(simd, direction.unit);
     let offset = if input.rule == ColorRule::Clamped { 0.5 } else { 0.0 };
     let colour = colours_above::<S, DEGREE>(simd, offset, &rows.geometry, &rows.rest, &y);
-    ((direction, y), colour)
+    (direction, y, colour)
 }
 
 #[inline(always)]
@@ -187,7 +187,7 @@ fn vjp_chunk<S: Simd, const DEGREE: u8>(
             continue;
         }
         rows.load::<DEGREE>(input, first);
-        let ((direction, y), value) = block_colours::<S, DEGREE>(simd, input, first, &rows);
+        let (direction, y, value) = block_colours::<S, DEGREE>(simd, input, first, &rows);
         let given = lane_rows(simd, upstream, first / LANES);
         let colour = array_from_fn(
             #[inline(always)]
