@@ -22,10 +22,12 @@ __all__ = [
     "ArgumentError",
     "Camera",
     "Dataset",
+    "DefaultStrategy",
     "DeviceError",
     "Error",
     "FileError",
     "GaussetWarning",
+    "MCMCStrategy",
     "MemoryLimitError",
     "Renderer",
     "Rendering",
@@ -52,4 +54,8 @@ def __getattr__(name: str) -> object:
         from . import _rasterization
 
         return getattr(_rasterization, name)
+    if name in ("DefaultStrategy", "MCMCStrategy"):
+        from . import strategy
+
+        return getattr(strategy, name)
     raise AttributeError(f"module 'gausset' has no attribute {name!r}")

@@ -19,8 +19,11 @@ from ._rasterization import (
     spherical_harmonics_of_directions,
 )
 from .optim import adam
+from .strategy import DefaultStrategy, MCMCStrategy
 
 __all__ = [
+    "DefaultStrategy",
+    "MCMCStrategy",
     "adam",
     "compute_relocation",
     "install",
