@@ -136,8 +136,17 @@ pub struct Alignment {
     pub recipe: usize,
     /// The database of that recipe, if the work folder is kept.
     pub database: Option<PathBuf>,
-    /// Names of the frames that share no verified match with another one, if the aligner reports them.
-    pub unmatched: Vec<String>,
+    /// What is known of each frame besides its pose, in the order of the job; empty if nothing is.
+    pub frames: Vec<FrameFacts>,
+}
+
+/// What an aligner knows of a frame besides its pose.
+#[derive(Clone, Debug, Default, PartialEq, Eq)]
+pub struct FrameFacts {
+    /// Number of features.
+    pub features: Option<usize>,
+    /// Indices of the frames that share a verified match with it, in ascending order.
+    pub partners: Option<Vec<usize>>,
 }
 
 /// Why an alignment failed.

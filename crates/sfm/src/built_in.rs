@@ -13,7 +13,7 @@ use gausset_io::dataset::colmap::{ColmapImage, ColmapModel, ColmapPoint};
 use gausset_io::dataset::{CameraModel, SourceCamera};
 use gausset_io::image::{decode_file, decode_mask_file};
 
-use crate::align::{AlignError, AlignJob, AlignProgress, Alignment};
+use crate::align::{AlignError, AlignJob, AlignProgress, Alignment, FrameFacts};
 use crate::feature_cache::FeatureCache;
 use crate::model::CheckedModel;
 use crate::photographs;
@@ -34,7 +34,7 @@ pub(crate) fn align(
     if job.views.is_empty() {
         return photographs::align(job, stop, tell);
     }
-    let nothing = || no_frame_registered(job);
+    let nothing = || no_frame_registered(job, &[]);
     let Some(sharpest) = job.views.iter().map(|view| view.focal).reduce(f64::max) else {
         return Err(nothing());
     };
@@ -58,11 +58,34 @@ pub(crate) fn align(
     let found = reconstruct(&frames, options, exec, stop, &mut |progress| report_stage(tell, progress))
         .map_err(|_| AlignError::Stopped)?;
     let model = model_of(job, &frames, &found)?;
-    if model.image_of_frame.is_empty() {
-        Err(nothing())
-    } else {
-        Ok(Alignment { model, recipe: 0, database: None, unmatched: Vec::new() })
+    finished(job, model, frame_facts(&frames, &found.pairs))
+}
+
+/// Facts of frames from their features and the pairs with verified matches.
+pub(crate) fn frame_facts(frames: &[Features], pairs: &[[usize; 2]]) -> Vec<FrameFacts> {
+    let mut partners = vec![Vec::new(); frames.len()];
+    for &[a, b] in pairs {
+        partners[a].push(b);
+        partners[b].push(a);
     }
+    partners.iter_mut().for_each(|list| list.sort_unstable());
+    let facts = |(frame, partners): (&Features, _)| FrameFacts {
+        features: Some(frame.features.len()),
+        partners: Some(partners),
+    };
+    frames.iter().zip(partners).map(facts).collect()
+}
+
+/// The alignment with a model, unless that is empty.
+pub(crate) fn finished(
+    job: &AlignJob,
+    model: CheckedModel,
+    frames: Vec<FrameFacts>,
+) -> Result<Alignment, AlignError> {
+    if model.image_of_frame.is_empty() {
+        return Err(no_frame_registered(job, &frames));
+    }
+    Ok(Alignment { model, recipe: 0, database: None, frames })
 }
 
 /// Reports the progress of a reconstruction.
@@ -75,11 +98,13 @@ pub(crate) fn report_stage(tell: &mut dyn FnMut(&AlignProgress), progress: Progr
     tell(&AlignProgress { stage: stage.to_owned(), done, total, recipe: 0 });
 }
 
-pub(crate) fn no_frame_registered(job: &AlignJob) -> AlignError {
+pub(crate) fn no_frame_registered(job: &AlignJob, facts: &[FrameFacts]) -> AlignError {
+    let is_unmatched = |facts: &FrameFacts| facts.partners.as_ref().is_some_and(Vec::is_empty);
+    let unmatched = job.frames.iter().zip(facts).filter(|(_, facts)| is_unmatched(facts));
     AlignError::NoFrameRegistered {
         images: job.image_folder.clone(),
         frames: job.frames.len(),
-        unmatched: Vec::new(),
+        unmatched: unmatched.map(|(frame, _)| frame.name.clone()).collect(),
     }
 }
 

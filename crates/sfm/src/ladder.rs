@@ -18,11 +18,11 @@ use gausset_io::ownership;
 use gausset_process::ProcessError;
 
 use crate::align::{
-    AlignError, AlignJob, AlignProgress, Alignment, DATABASE, StageFacts, WORK_FOLDER_KIND,
+    AlignError, AlignJob, AlignProgress, Alignment, DATABASE, FrameFacts, StageFacts, WORK_FOLDER_KIND,
     attempt_of_recipe, create_folder, run_attempt, write_imported_matches,
 };
 use crate::attempt::{Attempt, Mapper, STAGES};
-use crate::model::CheckedModel;
+use crate::model::{CheckedModel, FrameImages};
 use crate::resume;
 use crate::tool::AlignmentTool;
 
@@ -107,7 +107,12 @@ pub(crate) fn climb(
                 };
                 if let Some(model) = model.filter(is_better) {
                     let database = job.keep_work_folder.then(|| folder.join(DATABASE));
-                    best = Some(Alignment { model, recipe: number, database, unmatched: unmatched.clone() });
+                    best = Some(Alignment {
+                        model,
+                        recipe: number,
+                        database,
+                        frames: frame_facts(job, &unmatched),
+                    });
                 }
             }
             Err(error @ AlignError::Process(ProcessError::Stopped { .. })) => return Err(error),
@@ -135,6 +140,15 @@ pub(crate) fn climb(
             unmatched,
         })
     })
+}
+
+/// What COLMAP reports of frames: whether they share a verified match with another.
+fn frame_facts(job: &AlignJob, unmatched: &[String]) -> Vec<FrameFacts> {
+    let facts = |frame: &FrameImages| FrameFacts {
+        features: None,
+        partners: unmatched.contains(&frame.name).then(Vec::new),
+    };
+    job.frames.iter().map(facts).collect()
 }
 
 /// Names of the frames none of whose images has a verified pair.

@@ -49,5 +49,6 @@ pub mod track;
 pub use align::{AlignError, AlignJob, AlignProgress, Alignment, align};
 pub use attempt::Mapper;
 pub use matches::ImportedMatches;
+pub use photographs::focal_of_metadata;
 pub use reconstruction::PanoView;
 pub use tool::{AlignmentTool, ToolError};

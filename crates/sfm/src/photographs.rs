@@ -10,10 +10,12 @@ use gausset_compute::{Exec, Pool};
 use gausset_io::dataset::colmap::{ColmapImage, ColmapModel};
 use gausset_io::dataset::{CameraModel, SourceCamera};
 use gausset_io::image::area_filter::downscale;
-use gausset_io::image::{decode_file, read_header};
+use gausset_io::image::{ImageHeader, decode_file, read_header};
 
 use crate::align::{AlignError, AlignJob, AlignProgress, Alignment, CameraSharing};
-use crate::built_in::{FRAMES, Projector, add_landmarks, keep_of, no_frame_registered, report_stage};
+use crate::built_in::{
+    FRAMES, Projector, add_landmarks, finished, frame_facts, keep_of, no_frame_registered, report_stage,
+};
 use crate::feature_cache::FeatureCache;
 use crate::model::CheckedModel;
 use crate::reconstruction::features::{self, Features, ViewImage};
@@ -58,10 +60,7 @@ pub(crate) fn align(
     let found = reconstruct_pictures(&mut frames, &mut pictures, options, exec, stop, &mut progress)
         .map_err(|_| AlignError::Stopped)?;
     let model = model_of(job, &pictures, &frames, &found)?;
-    if model.image_of_frame.is_empty() {
-        return Err(no_frame_registered(job));
-    }
-    Ok(Alignment { model, recipe: 0, database: None, unmatched: Vec::new() })
+    finished(job, model, frame_facts(&frames, &found.pairs))
 }
 
 /// The cameras of the photographs, and the largest reduction of one (1 = none).
@@ -83,8 +82,7 @@ fn cameras_of(job: &AlignJob, coefficients: usize) -> Result<(Pictures, f64), Al
         let camera = *groups.entry(key).or_insert(next);
         if camera == next {
             let [width, height] = [header.width, header.height];
-            let diagonal = libm::hypot(f64::from(width), f64::from(height));
-            let focal = header.focal_35mm.map(|mm| f64::from(mm) / FILM_DIAGONAL * diagonal);
+            let focal = focal_of_metadata(&header);
             let side = f64::from(width.max(height));
             pictures.cameras.push(PictureCamera::new(width, height, focal.unwrap_or(ASSUMED_FOCAL * side)));
             pictures.priors.push(CameraPrior { focal, coefficients });
@@ -93,6 +91,13 @@ fn cameras_of(job: &AlignJob, coefficients: usize) -> Result<(Pictures, f64), Al
         pictures.camera_of.push(camera);
     }
     Ok((pictures, reduction))
+}
+
+/// Focal length in px that the metadata of a picture state.
+#[must_use]
+pub fn focal_of_metadata(header: &ImageHeader) -> Option<f64> {
+    let diagonal = libm::hypot(f64::from(header.width), f64::from(header.height));
+    header.focal_35mm.map(|mm| f64::from(mm) / FILM_DIAGONAL * diagonal)
 }
 
 /// Features of all photographs.
@@ -182,7 +187,7 @@ fn model_of(
     };
     let cameras = pictures.cameras.iter().enumerate().map(camera).collect::<Result<Vec<_>, _>>();
     let mut model = CheckedModel { colmap: ColmapModel::default(), image_of_frame: BTreeMap::new() };
-    model.colmap.cameras = cameras.map_err(|_| no_frame_registered(job))?;
+    model.colmap.cameras = cameras.map_err(|_| no_frame_registered(job, &[]))?;
     let mut first = vec![0; frames.len()];
     for (frame, pose) in found.poses.iter().enumerate() {
         let Some(pose) = pose else { continue };

@@ -67,7 +67,14 @@ fn photographs_give_poses_focal_length_and_distortion_without_another_program() 
     }
     let job = job(folder.path());
     let go = AtomicBool::new(false);
-    let found = gausset_sfm::align(&job, &AlignmentTool::BuiltIn, &go, &mut |_| {}).unwrap().model;
+    let aligned = gausset_sfm::align(&job, &AlignmentTool::BuiltIn, &go, &mut |_| {}).unwrap();
+    for (k, facts) in aligned.frames.iter().enumerate() {
+        let partners = facts.partners.as_ref().unwrap();
+        assert!(facts.features.unwrap() > 100 && !partners.contains(&k), "{k}: {facts:?}");
+        assert!(partners.iter().any(|&other| other.abs_diff(k) == 1), "{k}: {facts:?}");
+    }
+    assert_eq!(aligned.frames.len(), COUNT);
+    let found = aligned.model;
     assert_eq!(found.image_of_frame.len(), COUNT, "registered");
     let pairs: Vec<(Pose, Pose)> =
         found.image_of_frame.iter().map(|(&k, &image)| (found.pose(image), pose(k))).collect();

@@ -297,6 +297,14 @@ fn an_alignment_leaves_the_files_of_others_where_they_are() {
     let names: Vec<String> = tree(&workshop.path("ours")).into_keys().collect();
     let expected = [".gausset", "align.json", "cameras.bin", "images.bin", "points3D.bin"];
     assert_eq!(names, expected.map(|name| format!("sparse/0/{name}")));
+
+    // The record says what became of each photograph.
+    let record = std::fs::read(workshop.path("ours/sparse/0/align.json")).expect("the record");
+    let record: serde_json::Value = serde_json::from_slice(&record).expect("JSON");
+    let pictures = record["result"]["pictures"].as_array().expect("a list");
+    assert_eq!(pictures.len(), record["photographs"].as_array().expect("a list").len());
+    assert!(pictures.iter().all(|picture| picture["registered"] == true), "{record}");
+    assert!(record["result"]["cameras"][0]["focal_px"].as_f64() > Some(0.0), "{record}");
 }
 
 #[test]

@@ -13,6 +13,7 @@ mod heif;
 mod images;
 mod list;
 mod model;
+mod picture_report;
 
 use std::path::PathBuf;
 

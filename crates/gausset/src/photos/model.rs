@@ -11,9 +11,13 @@ use serde_json::{Value, json};
 
 use super::alignment::LeftOut;
 use super::images::ImageSet;
+use super::picture_report::{AlignmentReport, left_out_lines, reason};
 use super::{PhotoAlignment, PhotoOptions};
 use crate::frame_selection::with_advice;
 use crate::{Event, Failure, Host, Stage, georeference, records};
+
+/// Key of the result in the record, which is no option.
+const RESULT: &str = "result";
 
 fn cameras(options: &PhotoOptions, pictures: &ImageSet) -> CameraSharing {
     if options.lens.single_camera || pictures.is_video {
@@ -53,9 +57,12 @@ pub(super) fn existing_model(
     let folder = records::model_folder(&options.output);
     if ownership::is_gausset_owned(&folder, records::MODEL_PURPOSE) {
         // The record is written last: without it the model may be incomplete.
-        let Some(known) = records::read_record(&folder.join(records::MODEL_RECORD)) else {
+        let Some(mut known) = records::read_record(&folder.join(records::MODEL_RECORD)) else {
             return Ok(None);
         };
+        if let Some(known) = known.as_object_mut() {
+            known.remove(RESULT);
+        }
         let differences = records::differences(&known, &record(options, pictures, frames));
         if !differences.is_empty() {
             let refused = options.overwrite == Overwrite::Refuse;
@@ -103,20 +110,17 @@ pub(super) fn align(
     let mut report = |progress: &gausset_sfm::AlignProgress| host.report(Event::Aligning(progress.clone()));
     let aligned = gausset_sfm::align(&job, &program, stop, &mut report);
     let aligned = aligned.map_err(|error| with_advice(error.into(), &pictures.folder))?;
-    let Alignment { mut model, unmatched, .. } = aligned;
+    let Alignment { mut model, frames: facts, .. } = aligned;
     let position = |frame: usize| georeference::position_of(&pictures.folder.join(&frames[frame].name));
     let place = georeference::georeference(&mut model, frames, &position, host);
-    let record = record(options, pictures, frames);
+    let left_out = left_out(&model, frames, |index| reason(index, &model, &facts));
+    let mut record = record(options, pictures, frames);
+    record[RESULT] = json!(AlignmentReport::new(pictures, &model, frames, &facts, &left_out));
     write(options, &model, frames, &record, place.as_ref())?;
-    let mut alignment = summarise(options, &model, frames);
-    for left_out in &mut alignment.left_out {
-        if unmatched.contains(&left_out.name) {
-            left_out.reason = "shares no verified match with another photograph".to_owned();
-        }
-        let LeftOut { name, reason } = left_out;
-        host.warn("photographs", format!("{name}: photograph: {reason}"));
+    for line in left_out_lines(&left_out, frames) {
+        host.warn("photographs", line);
     }
-    Ok(alignment)
+    Ok(PhotoAlignment { left_out, ..summarise(options, &model, frames) })
 }
 
 fn write(
@@ -143,15 +147,19 @@ fn write(
     Ok(())
 }
 
+/// The photographs without a pose.
+fn left_out(model: &CheckedModel, frames: &[FrameImages], reason: impl Fn(usize) -> String) -> Vec<LeftOut> {
+    let missing = (0..frames.len()).filter(|index| !model.image_of_frame.contains_key(index));
+    missing.map(|index| LeftOut { name: frames[index].name.clone(), reason: reason(index) }).collect()
+}
+
 /// Summarises a model of these photographs.
 pub(super) fn summarise(
     options: &PhotoOptions,
     model: &CheckedModel,
     frames: &[FrameImages],
 ) -> PhotoAlignment {
-    let missing = (0..frames.len()).filter(|index| !model.image_of_frame.contains_key(index));
-    let unregistered: Vec<String> = missing.map(|index| frames[index].name.clone()).collect();
-    let left_out = |name: &String| LeftOut { name: name.clone(), reason: "did not register".to_owned() };
+    let left_out = left_out(model, frames, |index| reason(index, model, &[]));
     let folder = records::model_folder(&options.output);
     PhotoAlignment {
         schema: PhotoAlignment::SCHEMA,
@@ -161,8 +169,8 @@ pub(super) fn summarise(
         registered: model.image_of_frame.len(),
         points: model.colmap.points.len(),
         mean_reprojection_px: model.mean_reprojection_error(),
-        left_out: unregistered.iter().map(left_out).collect(),
-        unregistered,
+        unregistered: left_out.iter().map(|left_out| left_out.name.clone()).collect(),
+        left_out,
         georeference: Georeference::read(&folder).ok().flatten(),
         model: folder,
     }

@@ -74,6 +74,8 @@ pub struct Reconstruction {
     pub poses: Vec<Option<Pose>>,
     /// Landmarks with their observations.
     pub landmarks: Vec<Landmark>,
+    /// Pairs of panoramas with verified matches, whether their poses agree with them or not.
+    pub pairs: Vec<[usize; 2]>,
 }
 
 /// Largest difference between a relative rotation and the averaged ones, radians.
@@ -97,13 +99,13 @@ pub fn reconstruct(
     stop: &AtomicBool,
     tell: &mut dyn FnMut(Progress),
 ) -> Result<Reconstruction, Stopped> {
-    let none = Reconstruction { poses: vec![None; frames.len()], landmarks: Vec::new() };
     let matched = match_pairs(frames, options, exec, stop, tell)?;
     let mut verified = verify_pairs(frames, &matched, options, exec, stop)?;
+    let pairs: Vec<[usize; 2]> = verified.iter().map(|v| [v.a, v.b]).collect();
     let mut report = |done| tell(Progress { stage: Stage::Mapping, done, total: 1 + ROUNDS.len() });
     report(0);
     let Some(mut poses) = initial_poses(frames, &mut verified, options.tolerance) else {
-        return Ok(none);
+        return Ok(Reconstruction { poses: vec![None; frames.len()], landmarks: Vec::new(), pairs });
     };
     // Best first, so that tracks begin with the most reliable matches.
     verified.sort_by_key(|v| std::cmp::Reverse(v.matches.len()));
@@ -125,7 +127,7 @@ pub fn reconstruct(
     let mut points = triangulate_tracks(&tracks, frames, &poses, options.tolerance, exec);
     drop_weak_poses(&mut poses, &mut points);
     report(1 + ROUNDS.len());
-    Ok(Reconstruction { poses, landmarks: points })
+    Ok(Reconstruction { poses, landmarks: points, pairs })
 }
 
 /// Tolerances of the rounds of pictures in units of the final one, the adjustment steps of each, and whether cameras are
@@ -159,7 +161,6 @@ pub fn reconstruct_pictures(
     stop: &AtomicBool,
     tell: &mut dyn FnMut(Progress),
 ) -> Result<Reconstruction, Stopped> {
-    let none = Reconstruction { poses: vec![None; frames.len()], landmarks: Vec::new() };
     let sharpest = |pictures: &Pictures| pictures.cameras.iter().map(|c| c.focal).fold(1.0, f64::max);
     let within = |factor: f64, focal: f64| ReconstructionOptions {
         tolerance: factor * options.tolerance / focal,
@@ -189,14 +190,12 @@ pub fn reconstruct_pictures(
     report(1);
     let lens = within(UNKNOWN_LENS, sharpest(pictures));
     let mut verified = verify_pairs(frames, &matched, lens, exec, stop)?;
-    if verified.is_empty() {
-        return Ok(none);
-    }
+    let pairs: Vec<[usize; 2]> = verified.iter().map(|v| [v.a, v.b]).collect();
     let rotations: Vec<MatchedRotation> =
         verified.iter().map(|v| ([v.a, v.b], v.relative.rotation, v.matches.len())).collect();
     let mut others = verified.clone();
     let Some(mut poses) = initial_poses(frames, &mut verified, lens.tolerance) else {
-        return Ok(none);
+        return Ok(Reconstruction { poses: vec![None; frames.len()], landmarks: Vec::new(), pairs });
     };
     // Tracks begin with the pairs that agree on the poses. The others reach the frames that have none yet.
     let agree: BTreeSet<[usize; 2]> = verified.iter().map(|v| [v.a, v.b]).collect();
@@ -205,8 +204,8 @@ pub fn reconstruct_pictures(
         pairs.sort_by_key(|v| std::cmp::Reverse(v.matches.len()));
     }
     let counts: Vec<usize> = frames.iter().map(|frame| frame.features.len()).collect();
-    let pairs = verified.iter().chain(&others);
-    let tracks = build_tracks(&counts, pairs.map(|v| ([v.a, v.b], &v.matches[..])));
+    let reliable_first = verified.iter().chain(&others);
+    let tracks = build_tracks(&counts, reliable_first.map(|v| ([v.a, v.b], &v.matches[..])));
     for (round, (factor, steps, adjusts_cameras)) in PICTURE_ROUNDS.into_iter().enumerate() {
         if stop.load(Ordering::Relaxed) {
             return Err(Stopped);
@@ -228,7 +227,7 @@ pub fn reconstruct_pictures(
         triangulate_tracks(&tracks, frames, &poses, within(1.0, sharpest(pictures)).tolerance, exec);
     drop_weak_poses(&mut poses, &mut points);
     report(2 + PICTURE_ROUNDS.len());
-    Ok(Reconstruction { poses, landmarks: points })
+    Ok(Reconstruction { poses, landmarks: points, pairs })
 }
 
 fn set_bearings(frames: &mut [Features], pictures: &Pictures) {

@@ -1,0 +1,204 @@
+//! What became of each photograph of an alignment, for `align.json`, and why some have no pose.
+
+use std::collections::HashMap;
+
+use gausset_core::statistics::upper_median;
+use gausset_io::dataset::colmap::NO_POINT;
+use gausset_io::image::read_header;
+use gausset_sfm::align::FrameFacts;
+use gausset_sfm::focal_of_metadata;
+use gausset_sfm::model::{CheckedModel, FrameImages};
+use serde::Serialize;
+
+use super::alignment::LeftOut;
+use super::images::ImageSet;
+
+/// Fewer features say that a photograph is blurred or shows plain surfaces.
+const FEW_FEATURES: usize = 200;
+/// Photographs in a row without a pose, from which on one line names them all.
+const ROW: usize = 3;
+
+/// What became of a photograph.
+#[derive(Debug, Serialize)]
+pub(super) struct PictureReport<'a> {
+    name: &'a str,
+    registered: bool,
+    /// Why it has no pose.
+    #[serde(skip_serializing_if = "Option::is_none")]
+    reason: Option<&'a str>,
+    /// Number of features, and of photographs that share a verified match, if the aligner reports them.
+    #[serde(skip_serializing_if = "Option::is_none")]
+    features: Option<usize>,
+    #[serde(skip_serializing_if = "Option::is_none")]
+    partners: Option<usize>,
+    /// Number of landmarks that it observes, and the median of their mean reprojection errors, px.
+    observations: usize,
+    #[serde(skip_serializing_if = "Option::is_none")]
+    error_px: Option<f64>,
+}
+
+/// A camera that photographs share.
+#[derive(Debug, Serialize)]
+pub(super) struct CameraReport {
+    model: &'static str,
+    width: u32,
+    height: u32,
+    photographs: usize,
+    focal_px: f64,
+    /// Focal length that the metadata state.
+    #[serde(skip_serializing_if = "Option::is_none")]
+    metadata_focal_px: Option<f64>,
+}
+
+/// What an alignment made of the photographs; part of `align.json`.
+#[derive(Debug, Serialize)]
+pub(super) struct AlignmentReport<'a> {
+    registered: usize,
+    mean_track_length: f64,
+    mean_reprojection_px: f64,
+    cameras: Vec<CameraReport>,
+    pictures: Vec<PictureReport<'a>>,
+}
+
+impl<'a> AlignmentReport<'a> {
+    pub(super) fn new(
+        pictures: &ImageSet,
+        model: &CheckedModel,
+        frames: &'a [FrameImages],
+        facts: &[FrameFacts],
+        left_out: &'a [LeftOut],
+    ) -> Self {
+        let errors: HashMap<u64, f64> = model.colmap.points.iter().map(|p| (p.id, p.error)).collect();
+        let reasons: HashMap<&str, &str> =
+            left_out.iter().map(|left_out| (&*left_out.name, &*left_out.reason)).collect();
+        let picture = |(index, frame): (usize, &'a FrameImages)| {
+            let image = model.image_of_frame.get(&index).map(|&at| &model.colmap.images[at]);
+            let points = image.into_iter().flat_map(|image| &image.points);
+            let seen: Vec<f64> = points
+                .filter(|(_, id)| *id != NO_POINT)
+                .filter_map(|(_, id)| errors.get(id).copied())
+                .collect();
+            PictureReport {
+                name: &frame.name,
+                registered: image.is_some(),
+                reason: reasons.get(&*frame.name).copied(),
+                features: facts.get(index).and_then(|facts| facts.features),
+                partners: facts.get(index).and_then(|facts| Some(facts.partners.as_ref()?.len())),
+                observations: seen.len(),
+                error_px: upper_median(seen),
+            }
+        };
+        Self {
+            registered: model.image_of_frame.len(),
+            mean_track_length: model.mean_track_length(),
+            mean_reprojection_px: model.mean_reprojection_error(),
+            cameras: cameras(pictures, model),
+            pictures: frames.iter().enumerate().map(picture).collect(),
+        }
+    }
+}
+
+fn cameras(pictures: &ImageSet, model: &CheckedModel) -> Vec<CameraReport> {
+    let report = |camera: &gausset_io::dataset::SourceCamera| {
+        let mut images = model.colmap.images.iter().filter(|image| image.camera_id == camera.id).peekable();
+        let first = images.peek().map(|image| pictures.folder.join(&image.name));
+        CameraReport {
+            model: camera.model.name(),
+            width: camera.width,
+            height: camera.height,
+            photographs: images.count(),
+            focal_px: camera.params.first().copied().unwrap_or(0.0),
+            metadata_focal_px: first.and_then(|path| focal_of_metadata(&read_header(&path).ok()?)),
+        }
+    };
+    model.colmap.cameras.iter().map(report).collect()
+}
+
+/// Why a photograph has no pose.
+pub(super) fn reason(index: usize, model: &CheckedModel, facts: &[FrameFacts]) -> String {
+    let Some(facts) = facts.get(index) else { return "did not register".to_owned() };
+    if let Some(features) = facts.features.filter(|&features| features < FEW_FEATURES) {
+        return format!("has only {features} features: blurred, or plain surfaces");
+    }
+    match facts.partners.as_deref() {
+        None => "did not register".to_owned(),
+        Some([]) => "shares no verified match with another photograph".to_owned(),
+        Some(partners) if partners.iter().any(|at| model.image_of_frame.contains_key(at)) => {
+            let count = partners.len();
+            format!("matches {count} others, but does not fit the model: a repeated or moving subject")
+        }
+        Some(partners) => {
+            format!(
+                "matches only {} photographs that have no pose either: another part of the scene",
+                partners.len()
+            )
+        }
+    }
+}
+
+/// Lines about photographs without a pose: one each, or one for those in a row with the same reason.
+pub(super) fn left_out_lines(left_out: &[LeftOut], frames: &[FrameImages]) -> Vec<String> {
+    let index_of: HashMap<&str, usize> =
+        frames.iter().enumerate().map(|(index, frame)| (&*frame.name, index)).collect();
+    let follows = |a: &LeftOut, b: &LeftOut| {
+        let next = index_of.get(&*a.name).map(|at| at + 1);
+        next == index_of.get(&*b.name).copied() && a.reason == b.reason
+    };
+    let mut lines = Vec::new();
+    for row in left_out.chunk_by(follows) {
+        match row {
+            [first, .., last] if row.len() >= ROW => lines.push(format!(
+                "{} to {}: {} photographs: each {}; take more between them and the others",
+                first.name,
+                last.name,
+                row.len(),
+                first.reason
+            )),
+            _ => lines.extend(row.iter().map(|one| format!("{}: photograph: {}", one.name, one.reason))),
+        }
+    }
+    lines
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn photographs_in_a_row_that_fail_alike_are_one_line() {
+        let frame = |k: usize| FrameImages { name: format!("{k}.jpg"), images: vec![format!("{k}.jpg")] };
+        let frames: Vec<FrameImages> = (0..9).map(frame).collect();
+        let left_out =
+            |k: usize, reason: &str| LeftOut { name: format!("{k}.jpg"), reason: reason.to_owned() };
+        let alone = "shares no verified match with another photograph";
+        let found = [
+            left_out(0, alone),
+            left_out(2, alone),
+            left_out(3, alone),
+            left_out(4, alone),
+            left_out(5, "has only 3 features: blurred, or plain surfaces"),
+        ];
+        let lines = left_out_lines(&found, &frames);
+        assert_eq!(lines.len(), 3, "{lines:?}");
+        assert!(lines[0].starts_with("0.jpg: photograph: shares"));
+        assert!(lines[1].starts_with("2.jpg to 4.jpg: 3 photographs: each shares"));
+        assert!(lines[2].starts_with("5.jpg: photograph: has only 3"));
+    }
+
+    #[test]
+    fn a_reason_says_what_a_photograph_lacks() {
+        let mut model = CheckedModel { colmap: Default::default(), image_of_frame: Default::default() };
+        model.image_of_frame.insert(0, 0);
+        let facts = |features: usize, partners: &[usize]| FrameFacts {
+            features: Some(features),
+            partners: Some(partners.to_vec()),
+        };
+        let all = [facts(4000, &[4]), facts(3, &[]), facts(900, &[]), facts(900, &[4]), facts(900, &[0, 3])];
+        let words = ["", "only 3 features", "no verified match", "another part of the scene", "does not fit"];
+        for (index, word) in words.into_iter().enumerate().skip(1) {
+            let line = reason(index, &model, &all);
+            assert!(line.contains(word), "{line}");
+        }
+        assert_eq!(reason(1, &model, &[]), "did not register");
+    }
+}
