@@ -52,11 +52,12 @@ impl LmState {
     /// One iteration: tries values of λ until the loss decreases.
     pub(crate) fn iterate(
         &mut self,
+        shapes: Shapes,
         compute: &Compute,
         points: &[[f64; 3]],
         values: &[f64],
     ) -> Result<(), FitError> {
-        let columns = Columns::new(&self.field);
+        let columns = Columns::new(&self.field, shapes);
         if columns.count == 0 {
             self.is_done = true;
             return Ok(());
@@ -93,10 +94,21 @@ fn loss(
     Ok(found.iter().zip(values).map(|(f, y)| (f - y) * (f - y)).sum())
 }
 
-/// Maps unknowns to raw parameters.
+/// Shapes that a fit may give its Gaussians.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub(crate) enum Shapes {
+    /// One standard deviation for all directions.
+    Round,
+    /// Those of the field's covariances.
+    Any,
+}
+
+/// Maps raw parameters to unknowns.
 struct Columns {
-    /// Learned entries of a Gaussian: 0..3 mean, 3..9 chol, 9 weight.
-    entries: Vec<usize>,
+    /// Unknown of each raw parameter of a Gaussian: 0..3 mean, 3..9 chol, 9 weight.
+    unknowns: [Option<usize>; 10],
+    /// Number of unknowns of a Gaussian.
+    width: usize,
     /// Number of unknowns.
     count: usize,
     /// Number of unknowns with padding.
@@ -104,22 +116,29 @@ struct Columns {
 }
 
 impl Columns {
-    fn new(field: &GaussianField<f64>) -> Self {
-        let entries: Vec<usize> = match field.covariance {
-            CovarianceKind::Full => (0..10).collect(),
-            CovarianceKind::Diagonal => vec![0, 1, 2, 3, 5, 8, 9],
+    fn new(field: &GaussianField<f64>, shapes: Shapes) -> Self {
+        // Columns of the mean, of the factor's entries (0,0) (1,0) (1,1) (2,0) (2,1) (2,2), of the weight.
+        let (unknowns, width) = match (shapes, field.covariance) {
+            (Shapes::Round, _) => {
+                ([Some(0), Some(1), Some(2), Some(3), None, Some(3), None, None, Some(3), Some(4)], 5)
+            }
+            (Shapes::Any, CovarianceKind::Diagonal) => {
+                ([Some(0), Some(1), Some(2), Some(3), None, Some(4), None, None, Some(5), Some(6)], 7)
+            }
+            (Shapes::Any, CovarianceKind::Full) => (std::array::from_fn(Some), 10),
         };
-        let count = entries.len() * field.len();
-        Self { entries, count, stride: count.next_multiple_of(PAD) }
+        let count = width * field.len();
+        Self { unknowns, width, count, stride: count.next_multiple_of(PAD) }
     }
 
     /// The field after a step. The step is limited to the size of the Gaussian and to a factor of e.
     fn stepped(&self, field: &GaussianField<f64>, delta: &[f64]) -> GaussianField<f64> {
         let mut out = field.clone();
-        for (i, delta) in delta.chunks(self.entries.len()).enumerate() {
+        for (i, delta) in delta.chunks(self.width).enumerate() {
             let l = field.factor(i);
             let size = libm::cbrt(l[0] * l[2] * l[5]);
-            for (&entry, &d) in self.entries.iter().zip(delta) {
+            for (entry, unknown) in self.unknowns.iter().enumerate() {
+                let Some(d) = unknown.map(|k| delta[k]) else { continue };
                 match entry {
                     0..3 => out.means[i][entry] += d.clamp(-2.0 * size, 2.0 * size),
                     3 | 5 | 8 => out.chol[i][entry - 3] += d.clamp(-1.0, 1.0),
@@ -192,9 +211,11 @@ fn normal_equations(
                     full[5] *= g.diagonal[1];
                     full[8] *= g.diagonal[2];
                     full[9] = g.slope * gauss;
-                    let width = columns.entries.len();
-                    for (to, &entry) in row[i * width..(i + 1) * width].iter_mut().zip(&columns.entries) {
-                        *to = full[entry];
+                    let own = &mut row[i * columns.width..][..columns.width];
+                    for (value, unknown) in full.iter().zip(columns.unknowns) {
+                        if let Some(k) = unknown {
+                            own[k] += value;
+                        }
                     }
                 }
                 let residual = f - y;

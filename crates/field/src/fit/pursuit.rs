@@ -8,6 +8,10 @@
 //!         the candidate that explains most of Σ r² is kept, and all Gaussians so far are refined together
 //! until there are enough, or none explains more than noise would
 //! ```
+//! Round Gaussians come first: with half the parameters, one of them cannot take the shape of two bumps, a local minimum
+//! that a fit does not leave. If they do not explain the samples, Gaussians of any shape are found in the same way, and
+//! the better of the two fields is the start.
+//!
 //! A least-squares fit from randomly placed round Gaussians finds neither the shape nor the number of narrow, rotated
 //! bumps: several Gaussians share one bump and others have none. Fitted one by one in a window, each takes the shape of
 //! its bump.
@@ -16,7 +20,7 @@ use crate::accel::Leaves;
 use crate::eval::{Compute, Evaluator};
 use crate::field::{CovarianceKind, GaussianField, WeightMode};
 use crate::fit::error::FitError;
-use crate::fit::lm::LmState;
+use crate::fit::lm::{LmState, Shapes};
 
 /// Samples in the first window.
 const WINDOW_SAMPLES: f64 = 200.0;
@@ -37,6 +41,8 @@ const EXCHANGE_ITERATIONS: usize = 30;
 const EXCHANGE_GAIN: f64 = 2e-3;
 /// Least relative reduction of the loss by an exchange. A fit whose iterations gain less is stuck.
 pub(crate) const MIN_EXCHANGE_GAIN: f64 = 1e-2;
+/// Fraction of Σ r² below which round Gaussians are preferred to those of any shape.
+const MUCH_LESS: f64 = 0.5;
 /// Fraction of Σ y² below which no exchange is tried.
 const MIN_EXCHANGE_RESIDUAL: f64 = 1e-6;
 /// Fraction of Σ y² below which the residual counts as zero.
@@ -51,11 +57,22 @@ pub(crate) struct Pursuit<'a> {
     pub(crate) volume: f64,
     pub(crate) mode: WeightMode,
     pub(crate) covariance: CovarianceKind,
+    pub(crate) shapes: Shapes,
 }
 
 impl Pursuit<'_> {
-    /// Adds Gaussians until there are `count`, or none is worth its parameters.
+    /// The field of the better pursuit: round Gaussians, and Gaussians of any shape unless those explain the samples.
     pub(crate) fn run(&self, count: usize) -> Result<GaussianField<f64>, FitError> {
+        let (round, round_loss) = Pursuit { shapes: Shapes::Round, ..*self }.pursue(count)?;
+        if round_loss <= ZERO_RESIDUAL * square(self.values) {
+            return Ok(round);
+        }
+        let (field, loss) = self.pursue(count)?;
+        Ok(if round_loss < MUCH_LESS * loss { round } else { field })
+    }
+
+    /// Adds Gaussians until there are `count`, or none is worth its parameters. Field and Σ r².
+    fn pursue(&self, count: usize) -> Result<(GaussianField<f64>, f64), FitError> {
         let leaves = Leaves::new(self.points);
         let mut residuals = self.values.to_vec();
         let all = square(&residuals);
@@ -68,7 +85,7 @@ impl Pursuit<'_> {
             found = self.refined(found, ITERATIONS, MIN_EXCHANGE_GAIN)?.field;
             residuals = self.residuals(&found)?;
         }
-        Ok(found)
+        Ok((found, square(&residuals)))
     }
 
     /// `y - f`.
@@ -124,7 +141,7 @@ impl Pursuit<'_> {
             if lm.is_done || lm.gain < min_gain {
                 break;
             }
-            lm.iterate(self.compute, self.points, self.values)?;
+            lm.iterate(self.shapes, self.compute, self.points, self.values)?;
         }
         Ok(lm)
     }
@@ -208,7 +225,7 @@ impl Pursuit<'_> {
                 if lm.is_done {
                     break;
                 }
-                lm.iterate(self.compute, &points, &values)?;
+                lm.iterate(self.shapes, self.compute, &points, &values)?;
             }
             gaussian = lm.field;
         }

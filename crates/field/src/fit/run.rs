@@ -9,7 +9,7 @@ use crate::field::{CovarianceKind, FieldBounds, GaussianField, WeightMode};
 use crate::fit::adam::{AdamState, AdamStep, Rates};
 use crate::fit::data::{Normalisation, SampleRole, Samples, sample_roles, thin};
 use crate::fit::error::FitError;
-use crate::fit::lm::LmState;
+use crate::fit::lm::{LmState, Shapes};
 use crate::fit::metrics::Metrics;
 use crate::fit::options::{FitOptions, FitSolver};
 use crate::fit::pursuit::{self, Pursuit};
@@ -294,6 +294,7 @@ impl<'a> FieldFit<'a> {
             volume: self.bounds.size().iter().map(|s| s.max(f64::from(self.voxel))).product(),
             mode: self.options.weight_mode,
             covariance: self.options.covariance,
+            shapes: Shapes::Any,
         })
     }
 
@@ -359,7 +360,7 @@ impl<'a> FieldFit<'a> {
                 None => lm.failed_exchanges += 1,
             }
         } else {
-            lm.iterate(self.compute, points, values)?;
+            lm.iterate(Shapes::Any, self.compute, points, values)?;
             lm.is_done |= lm.failed_exchanges == most && lm.gain < CONVERGED_GAIN;
         }
         self.last_loss = lm.loss / values.len() as f64;
