@@ -1,19 +1,20 @@
 """Gausset: 3D Gaussian splatting on the CPU or a GPU.
 
 Poses map world to camera coordinates: x right, y down, z forward. Quaternions are `w x y z`. Lengths are scene units.
-Long calls release the interpreter, so that other threads run meanwhile. Failures are `gausset.Error`.
+Long calls release the interpreter, so that other threads run meanwhile. Failures are `gausset.GaussetError`.
 """
 
+from ._convert import convert
 from ._dataset import Dataset
 from ._errors import (
     ArgumentError,
     DeviceError,
-    Error,
     FileError,
+    GaussetError,
     GaussetWarning,
     MemoryLimitError,
 )
-from ._gausset import __version__, num_threads, option_names, set_num_threads
+from ._gausset import __version__, build_info, num_threads, option_names, set_num_threads
 from ._render import Camera, Renderer, Rendering, render
 from ._splats import Splats, load, save
 from ._train import Run, evaluate, resume, train
@@ -24,8 +25,8 @@ __all__ = [
     "Dataset",
     "DefaultStrategy",
     "DeviceError",
-    "Error",
     "FileError",
+    "GaussetError",
     "GaussetWarning",
     "MCMCStrategy",
     "MemoryLimitError",
@@ -34,6 +35,8 @@ __all__ = [
     "Run",
     "Splats",
     "__version__",
+    "build_info",
+    "convert",
     "evaluate",
     "load",
     "num_threads",

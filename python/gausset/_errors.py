@@ -1,7 +1,7 @@
 """Exceptions and the warning of the package."""
 
 
-class Error(RuntimeError):
+class GaussetError(RuntimeError):
     """A job or a call failed.
 
     `code` is a stable word for scripts, as in the JSON output of the program (`docs/reference/errors.md`). Two codes
@@ -15,19 +15,19 @@ class Error(RuntimeError):
         self.code = code
 
 
-class ArgumentError(Error, ValueError):
+class ArgumentError(GaussetError, ValueError):
     """An argument or option has a wrong value, or does not exist."""
 
 
-class FileError(Error, OSError):
+class FileError(GaussetError, OSError):
     """A file or folder is missing, damaged, in the way, or cannot be written."""
 
 
-class MemoryLimitError(Error, MemoryError):
+class MemoryLimitError(GaussetError, MemoryError):
     """More memory is needed than allowed or available."""
 
 
-class DeviceError(Error):
+class DeviceError(GaussetError):
     """A device or another program is missing, or failed."""
 
 

@@ -2,6 +2,7 @@
 
 import os
 from collections.abc import Callable
+from typing import Any
 
 import numpy as np
 from numpy.typing import NDArray
@@ -71,8 +72,12 @@ class Dataset:
 def check_camera(intrinsics: _Intrinsics, pose: list[list[float]]) -> None: ...
 def load(path: _Path) -> tuple[tuple[_F32, _F32, _F32, _F32, _F32], Properties, int, int]: ...
 def save(splats: Splats, path: _Path, force: bool) -> int: ...
+def convert(input: _Path, output: _Path, options: dict[str, Any]) -> dict[str, Any]: ...
 def option_names() -> list[str]:
     """Names of the training options that `gausset.train` takes as keywords."""
+
+def build_info() -> dict[str, Any]:
+    """`version` with the commit if it is known, `simd`: vector instructions of this CPU, `threads`, `features`."""
 
 def run_program(arguments: list[str]) -> int:
     """Run the program `gausset`; the first argument is its name. Returns the exit code."""

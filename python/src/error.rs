@@ -18,7 +18,7 @@ pub(crate) fn exception(py: Python<'_>, failure: impl Into<Failure>) -> PyErr {
     let failure = failure.into();
     let class = match (failure.code, failure.kind()) {
         (ARGUMENT, _) | (_, FailureKind::Options) => "ArgumentError",
-        (INTERNAL | "loss", _) | (_, FailureKind::Stopped) => "Error",
+        (INTERNAL | "loss", _) | (_, FailureKind::Stopped) => "GaussetError",
         (_, FailureKind::Memory) => "MemoryLimitError",
         (_, FailureKind::Device) => "DeviceError",
         // Files that are missing, damaged, in the way or not written.

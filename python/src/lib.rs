@@ -11,6 +11,7 @@
 //! and converts the result.
 #![cfg_attr(not(test), deny(clippy::disallowed_methods))]
 
+mod convert;
 mod dataset;
 mod device;
 mod error;
@@ -27,9 +28,11 @@ use pyo3::prelude::*;
 #[pymodule(gil_used = false)]
 mod _gausset {
     #[pymodule_export]
+    use super::convert::convert;
+    #[pymodule_export]
     use super::dataset::Dataset;
     #[pymodule_export]
-    use super::program::run_program;
+    use super::program::{build_info, run_program};
     #[pymodule_export]
     use super::rasterize::{
         ActivatedSplats, View, l1_ssim, num_threads, project, set_num_threads, sh_colors, sh_colors_vjp,

@@ -46,7 +46,7 @@ def test_a_file_is_replaced_only_on_request(tmp_path, splats):
 
 
 def test_a_file_that_is_not_there_has_the_line_and_code_of_the_program(tmp_path):
-    with pytest.raises(gausset.Error) as caught:
+    with pytest.raises(gausset.GaussetError) as caught:
         gausset.load(tmp_path / "no.ply")
     assert caught.value.code == "splats"
     assert str(caught.value).startswith(str(tmp_path / "no.ply")) and "\n" not in str(caught.value)

@@ -40,7 +40,7 @@ Exit codes: 0 done, 1 done but some inputs were skipped, 2 refused or failed,
 /// 3D Gaussian splatting on CPU or GPU: train, evaluate, render and view splats from photographs.
 #[derive(Debug, Parser)]
 #[command(
-    name = "gausset", version, long_version = env!("GAUSSET_VERSION"), propagate_version = true,
+    name = "gausset", version, long_version = crate::VERSION, propagate_version = true,
     styles = STYLES, max_term_width = HELP_WIDTH, after_help = AFTER_HELP,
     arg_required_else_help = true, subcommand_required = true
 )]

@@ -49,7 +49,7 @@ pub(crate) fn install_hook() {
         let place = panic.location().map_or_else(|| "unknown place".to_owned(), ToString::to_string);
         let line = format!(
             "gausset: internal error at {place}: {message} (version {}); please report",
-            env!("GAUSSET_VERSION")
+            crate::VERSION
         );
         let backtrace = Backtrace::capture();
         print_to_stderr(&line);

@@ -42,6 +42,9 @@ use gausset::Failure;
 
 use crate::console::Console;
 
+/// The version, with the commit if it is known: `0.2.0 (1a2b3c4d)`.
+pub const VERSION: &str = env!("GAUSSET_VERSION");
+
 /// When the program started; time budgets count from here.
 static STARTED: LazyLock<Instant> = LazyLock::new(Instant::now);
 

@@ -1,0 +1,48 @@
+import pickle
+
+import gausset
+import gausset.selftest
+import numpy as np
+import pytest
+
+
+def test_the_self_test_passes(capsys):
+    assert gausset.selftest.main() == 0
+    assert capsys.readouterr().out.count("ok ") == len(gausset.selftest.CHECKS)
+
+
+def test_the_build_is_described():
+    info = gausset.build_info()
+    assert info["version"].startswith(gausset.__version__)
+    assert info["threads"] == gausset.num_threads() and info["simd"]
+    assert set(info["features"]) <= {"gpu", "masks", "onnxruntime"}
+
+
+def test_a_file_is_converted(tmp_path, splats):
+    source = tmp_path / "splats.ply"
+    gausset.save(splats, source)
+    found = gausset.convert(source, tmp_path / "half.spz", max_splats=100, sh_degree=0, report=True)
+    assert found["input_splats"] == 200 and found["splats"] == 100
+    assert found["bytes"] == (tmp_path / "half.spz").stat().st_size
+    assert found["psnr"] >= found["worst_psnr"] > 10
+    half = gausset.load(tmp_path / "half.spz")
+    assert len(half) == 100 and half.sh_degree == 0
+    with pytest.raises(gausset.FileError, match="half.spz"):
+        gausset.convert(source, tmp_path / "half.spz")
+    gausset.convert(source, tmp_path / "half.spz", scale=2.0, force=True)
+    assert np.allclose(gausset.load(tmp_path / "half.spz").means, 2 * splats.means, atol=2e-3)
+
+
+@pytest.mark.parametrize(
+    "options, part", [({"format": "ksplat"}, "format"), ({"up": "w"}, "up"), ({"device": "cuda"}, "device")]
+)
+def test_wrong_options_are_named(tmp_path, splats, options, part):
+    gausset.save(splats, tmp_path / "splats.ply")
+    with pytest.raises(gausset.ArgumentError, match=part):
+        gausset.convert(tmp_path / "splats.ply", tmp_path / "out.spz", **options)
+
+
+def test_a_camera_is_pickled():
+    camera = gausset.Camera(64, 48, 50.0, 50.0, 32.0, 24.0)
+    again = pickle.loads(pickle.dumps(camera))
+    assert again.width == 64 and np.array_equal(again.world_to_camera, camera.world_to_camera)
