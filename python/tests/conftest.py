@@ -1,6 +1,7 @@
 """A small scene: a ball of coloured splats, and photographs of it."""
 
 import json
+import os
 import struct
 import zlib
 
@@ -9,6 +10,9 @@ import numpy as np
 import pytest
 
 WIDTH, HEIGHT = 48, 36
+
+if os.environ.get("GAUSSET_REQUIRE_TORCH"):
+    import torch  # noqa: F401  (tests that need it fail instead of being skipped)
 
 
 def look_at(position):

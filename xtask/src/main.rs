@@ -1,4 +1,4 @@
-//! Repository chores: `cargo run -p xtask -- lint | crash-loop | memory | full | agreement | device | captures | cases | man | completions`.
+//! Repository chores: `cargo run -p xtask -- lint | crash-loop | memory | full | agreement | device | captures | cases | python | man | completions`.
 #![forbid(unsafe_code)]
 #![allow(clippy::print_stdout, clippy::print_stderr, reason = "a program for the people who work here")]
 
@@ -12,6 +12,7 @@ mod lint;
 mod long_checks;
 mod message_flags;
 mod pano_order;
+mod python;
 mod runs;
 
 use std::path::{Path, PathBuf};
@@ -60,6 +61,9 @@ enum Task {
         #[arg(required = true)]
         folders: Vec<PathBuf>,
     },
+    /// Build and test the Python package.
+    #[command(subcommand)]
+    Python(python::PythonTask),
     /// Write the manual pages.
     Man {
         /// Output folder.
@@ -84,6 +88,7 @@ fn main() -> ExitCode {
         Task::Device(args) => device::run(&args),
         Task::Captures { folder } => captures(&folder),
         Task::Cases { folders } => cases::run(&folders),
+        Task::Python(task) => python::run(&workspace(), &task),
         Task::Man { folder } => man(&folder),
         Task::Completions { folder } => completions(&folder),
     };

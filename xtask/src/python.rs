@@ -1,0 +1,112 @@
+//! The Python package: its wheel, and its tests in an environment of their own.
+
+use std::ffi::OsString;
+use std::path::{Path, PathBuf};
+use std::process::{Command, Stdio};
+
+use clap::Subcommand;
+
+use crate::output;
+
+/// Exits with 1 if versions are too old.
+const IS_NEW_ENOUGH: &str = "import sys; sys.exit(sys.version_info < (3, 11))";
+const REQUIREMENTS: [&str; 3] = ["maturin>=1.16,<2", "numpy>=1.24", "pytest>=8"];
+
+#[derive(Debug, Subcommand)]
+pub(crate) enum PythonTask {
+    /// Build the wheel; prints its path.
+    Build {
+        /// As it is shipped; otherwise the development profile.
+        #[arg(long)]
+        release: bool,
+    },
+    /// Build the package into `target/py` and run its tests there. Needs torch for those of the renderer, which are
+    /// skipped without it, or fail if `GAUSSET_REQUIRE_TORCH` is set.
+    Test {
+        /// Tests to run, an expression of pytest.
+        #[arg(short = 'k')]
+        expression: Option<String>,
+    },
+}
+
+pub(crate) fn run(workspace: &Path, task: &PythonTask) -> Result<(), String> {
+    let environment = Environment::new(workspace)?;
+    match task {
+        PythonTask::Build { release } => environment.build(*release),
+        PythonTask::Test { expression } => environment.test(expression.as_deref()),
+    }
+}
+
+/// A virtual environment, with the packages of the system, so that an installed torch is found.
+struct Environment {
+    folder: PathBuf,
+    python: PathBuf,
+    package: PathBuf,
+}
+
+impl Environment {
+    fn new(workspace: &Path) -> Result<Self, String> {
+        let target =
+            std::env::var_os("CARGO_TARGET_DIR").map_or_else(|| workspace.join("target"), PathBuf::from);
+        let absolute = |path: PathBuf| {
+            std::path::absolute(&path).map_err(|error| format!("{}: {error}", path.display()))
+        };
+        let folder = absolute(target.join("py"))?;
+        let python = folder.join(if cfg!(windows) { "Scripts/python.exe" } else { "bin/python" });
+        let environment = Self { folder, python, package: absolute(workspace.join("python"))? };
+        if !environment.python.exists() {
+            environment.create()?;
+        }
+        Ok(environment)
+    }
+
+    fn create(&self) -> Result<(), String> {
+        let system = std::env::var_os("GAUSSET_SYSTEM_PYTHON")
+            .unwrap_or_else(|| if cfg!(windows) { "python".into() } else { "python3".into() });
+        output(Command::new(&system).args(["-c", IS_NEW_ENOUGH]))
+            .map_err(|error| format!("Python 3.11 or later is needed: {error}"))?;
+        output(Command::new(&system).args(["-m", "venv", "--system-site-packages"]).arg(&self.folder))?;
+        let pip = ["-m", "pip", "install", "--quiet", "--disable-pip-version-check"];
+        let installed = output(Command::new(&self.python).args(pip).args(REQUIREMENTS));
+        // An environment without its packages is not one.
+        installed.map(drop).inspect_err(|_| drop(std::fs::remove_dir_all(&self.folder)))
+    }
+
+    fn maturin(&self, arguments: &[&str]) -> Command {
+        let mut command = Command::new(&self.python);
+        command.args(["-m", "maturin"]).args(arguments).args(["--locked", "--quiet", "--manifest-path"]);
+        command.arg(self.package.join("Cargo.toml")).env("VIRTUAL_ENV", &self.folder);
+        command
+    }
+
+    fn build(&self, is_release: bool) -> Result<(), String> {
+        let wheels = self.folder.join("wheels");
+        if wheels.exists() {
+            std::fs::remove_dir_all(&wheels).map_err(|error| format!("{}: {error}", wheels.display()))?;
+        }
+        let profile = if is_release { "dist" } else { "dev" };
+        succeed(self.maturin(&["build", "--profile", profile, "--out"]).arg(&wheels))?;
+        let entries = std::fs::read_dir(&wheels).map_err(|error| format!("{}: {error}", wheels.display()))?;
+        let names: Vec<PathBuf> = entries.filter_map(|entry| Some(entry.ok()?.path())).collect();
+        let [wheel] = names.as_slice() else {
+            return Err(format!("{}: {} files (expected a wheel)", wheels.display(), names.len()));
+        };
+        println!("{}", wheel.display());
+        Ok(())
+    }
+
+    fn test(&self, expression: Option<&str>) -> Result<(), String> {
+        succeed(&mut self.maturin(&["develop", "--profile", "dev"]))?;
+        let selected: Vec<OsString> =
+            expression.map(|text| vec!["-k".into(), text.into()]).unwrap_or_default();
+        let mut tests = Command::new(&self.python);
+        tests.args(["-m", "pytest", "--quiet", "-p", "no:cacheprovider", "-rs"]).args(selected);
+        succeed(tests.arg(self.package.join("tests")))
+    }
+}
+
+/// Runs a command whose output is shown.
+fn succeed(command: &mut Command) -> Result<(), String> {
+    let status = command.stdin(Stdio::null()).status().map_err(|error| format!("{command:?}: {error}"))?;
+    if status.success() { Ok(()) } else { Err(format!("{command:?}: {status}")) }
+}
