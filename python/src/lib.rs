@@ -15,6 +15,7 @@ mod convert;
 mod dataset;
 mod device;
 mod error;
+mod field;
 mod job;
 mod program;
 mod rasterize;
@@ -31,6 +32,8 @@ mod _gausset {
     use super::convert::convert;
     #[pymodule_export]
     use super::dataset::Dataset;
+    #[pymodule_export]
+    use super::field::{field_evaluate, field_fit, field_load, field_save, field_vjp};
     #[pymodule_export]
     use super::program::{build_info, run_program};
     #[pymodule_export]

@@ -39,7 +39,7 @@ fn threads() -> MutexGuard<'static, Option<Threads>> {
 }
 
 /// The pool of this process, made on first use.
-fn pool() -> Arc<Pool> {
+pub(crate) fn pool() -> Arc<Pool> {
     let (mut threads, process) = (threads(), std::process::id());
     if let Some(threads) = threads.as_ref().filter(|threads| threads.process == process) {
         return threads.pool.clone();
@@ -70,7 +70,7 @@ pub(crate) fn num_threads(py: Python<'_>) -> usize {
 }
 
 /// The values of a contiguous array.
-fn values<'a, T: Element, D: numpy::ndarray::Dimension>(
+pub(crate) fn values<'a, T: Element, D: numpy::ndarray::Dimension>(
     py: Python<'_>,
     array: &'a numpy::PyReadonlyArray<'_, T, D>,
 ) -> PyResult<&'a [T]> {

@@ -5,7 +5,7 @@
 //! `unpack` (moments → gradients by raw parameters). No call allocates a B x N matrix.
 
 use std::any::Any;
-use std::sync::Mutex;
+use std::sync::{Arc, Mutex};
 
 use fearless_simd::Level;
 use gausset_compute::{Exec, Pool, SimdLevel, at_level};
@@ -23,7 +23,7 @@ use crate::reference;
 #[derive(Debug)]
 pub struct Compute {
     /// Threads that share the points.
-    pub pool: Pool,
+    pub pool: Arc<Pool>,
     /// SIMD level of the kernels.
     pub level: Level,
     spare: BufferPool,
@@ -58,17 +58,20 @@ impl Compute {
     #[must_use]
     pub fn new(threads: usize, level: SimdLevel) -> Option<Self> {
         let level = gausset_compute::dispatch_level(level)?;
-        Some(Self {
-            pool: if threads == 0 { Pool::with_all_cores() } else { Pool::new(threads) },
-            level,
-            spare: BufferPool::default(),
-        })
+        let pool = if threads == 0 { Pool::with_all_cores() } else { Pool::new(threads) };
+        Some(Self { level, ..Self::with_pool(Arc::new(pool)) })
     }
 
     /// All CPUs, the best SIMD level.
     #[must_use]
     pub fn best() -> Self {
-        Self { pool: Pool::with_all_cores(), level: Level::new(), spare: BufferPool::default() }
+        Self::with_pool(Arc::new(Pool::with_all_cores()))
+    }
+
+    /// Threads that have other work too, the best SIMD level.
+    #[must_use]
+    pub fn with_pool(pool: Arc<Pool>) -> Self {
+        Self { pool, level: Level::new(), spare: BufferPool::default() }
     }
 
     /// Threads and level, for functions that do not reuse memory.

@@ -1,4 +1,4 @@
-//! Fits a Gaussian field to samples or a volume, with checkpoints next to the result.
+//! Fits a Gaussian field to samples or a volume. A fit to a file has checkpoints next to its result.
 
 use std::cell::RefCell;
 use std::io::{ErrorKind, Write as _};
@@ -7,8 +7,8 @@ use std::time::{Duration, Instant};
 
 use gausset_compute::SimdLevel;
 use gausset_field::Compute;
-use gausset_field::fit::{FieldFit, FitOptions, FitResult, FitSolver, Metrics, Samples};
-use gausset_field::input::{self, Input, ReadRequest};
+use gausset_field::fit::{FieldFit, FitError, FitOptions, FitResult, FitSolver, Metrics, Samples};
+use gausset_field::input::{self, Affine, Input, ReadRequest};
 use gausset_field::model::FieldModel;
 use gausset_io::atomic::{Disk, FileSystem, Overwrite, WriteOptions, plain_reason, write_atomic};
 use gausset_io::input_files::InputFiles;
@@ -133,12 +133,7 @@ pub fn fit(options: &FitFieldOptions, host: &mut Host<'_>) -> Result<FieldFitRes
         },
         samples: samples.values.len(),
     });
-    let automatic = if samples.values.len() >= MINI_BATCH_SAMPLES { DEFAULT_BATCHES } else { 1 };
-    let settings = FitOptions { batches: options.batches.unwrap_or(automatic), ..options.fit.clone() };
-    if options.batches.is_some() && settings.resolved_solver() == FitSolver::Lm {
-        let line = "⟨batches⟩: Levenberg-Marquardt uses all samples (expected ⟨solver = adam⟩); leave it out";
-        return Err(Failure::new("option", line));
-    }
+    let settings = resolved(options.fit.clone(), options.batches, &samples)?;
     let started = Instant::now();
     let state_path = checkpoint_path(&options.output);
     let state = read_checkpoint(options, &state_path, host)?;
@@ -147,28 +142,66 @@ pub fn fit(options: &FitFieldOptions, host: &mut Host<'_>) -> Result<FieldFitRes
         None => FieldFit::new(&compute, &samples, &settings),
     };
     let mut fit = fit.map_err(in_file)?;
-    if !run_steps(&mut fit, &state_path, host)? {
+    if !run_steps(&mut fit, Some(&state_path), host)? {
         return Ok(FieldFitResult::Stopped { step: fit.progress().step, state: state_path });
     }
-    let (steps, fitted) = (fit.progress().step, fit.finish().map_err(in_file)?);
-    let seconds = started.elapsed().as_secs_f64() - fitted.report_seconds;
+    let (summary, fitted) = finish(fit, started).map_err(in_file)?;
     let overwrite = if options.force { Overwrite::Replace } else { Overwrite::Refuse };
     let write = WriteOptions { label: "field", overwrite, ..WriteOptions::default() };
-    model(&input, &samples, &fitted).save(&Disk, &options.output, &write)?;
+    model(input.world_from_model(), &samples, &fitted).save(&Disk, &options.output, &write)?;
     // The checkpoint is no longer needed. A failure to remove it is harmless.
     let _ = Disk.remove(&state_path);
-    Ok(FieldFitResult::Done(Box::new(FieldFitSummary {
+    Ok(FieldFitResult::Done(Box::new(summary)))
+}
+
+/// Fits a field to samples in memory, without checkpoints.
+///
+/// # Errors
+/// Invalid samples or options, or the job was asked to stop.
+pub fn fit_samples(
+    compute: &Compute,
+    samples: &Samples,
+    options: &FitOptions,
+    batches: Option<u8>,
+    host: &mut Host<'_>,
+) -> Result<(FieldModel, FieldFitSummary), Failure> {
+    let settings = resolved(options.clone(), batches, samples)?;
+    let started = Instant::now();
+    let mut fit = FieldFit::new(compute, samples, &settings)?;
+    if !run_steps(&mut fit, None, host)? {
+        return Err(Failure::stopped());
+    }
+    let (summary, fitted) = finish(fit, started)?;
+    Ok((model(input::IDENTITY, samples, &fitted), summary))
+}
+
+/// The options with a number of batches: the one given, or one that suits the number of samples.
+fn resolved(fit: FitOptions, batches: Option<u8>, samples: &Samples) -> Result<FitOptions, Failure> {
+    let automatic = if samples.values.len() >= MINI_BATCH_SAMPLES { DEFAULT_BATCHES } else { 1 };
+    let settings = FitOptions { batches: batches.unwrap_or(automatic), ..fit };
+    if batches.is_some() && settings.resolved_solver() == FitSolver::Lm {
+        let line = "⟨batches⟩: Levenberg-Marquardt uses all samples (expected ⟨solver = adam⟩); leave it out";
+        return Err(Failure::new("option", line));
+    }
+    Ok(settings)
+}
+
+/// Ends a fit that began at `started`.
+fn finish(fit: FieldFit<'_>, started: Instant) -> Result<(FieldFitSummary, FitResult), FitError> {
+    let (steps, fitted) = (fit.progress().step, fit.finish()?);
+    let summary = FieldFitSummary {
         gaussians: fitted.field.len(),
         steps,
         best_step: fitted.best_step,
-        seconds,
+        seconds: started.elapsed().as_secs_f64() - fitted.report_seconds,
         parameters: fitted.field.len() * fitted.field.covariance.parameters(),
         peak: fitted.normalisation.scale,
         train: fitted.train,
         test: fitted.test,
         test_foreground: fitted.test_foreground,
         pairs: fitted.pairs,
-    })))
+    };
+    Ok((summary, fitted))
 }
 
 /// Creates the CPU compute context with this many threads (0 = all).
@@ -182,8 +215,12 @@ pub fn compute(threads: u32, level: SimdLevel) -> Result<Compute, Failure> {
     })
 }
 
-/// Runs all remaining steps with checkpoints; returns `false` if asked to stop before the end.
-fn run_steps(fit: &mut FieldFit<'_>, state_path: &Path, host: &mut Host<'_>) -> Result<bool, Failure> {
+/// Runs all remaining steps, with checkpoints if there is a path; returns `false` if asked to stop before the end.
+fn run_steps(
+    fit: &mut FieldFit<'_>,
+    state_path: Option<&Path>,
+    host: &mut Host<'_>,
+) -> Result<bool, Failure> {
     let progress = fit.progress();
     host.report(Event::Begun { item: CountedItem::Steps, done: progress.step, total: progress.steps });
     let mut saved = Instant::now();
@@ -191,7 +228,9 @@ fn run_steps(fit: &mut FieldFit<'_>, state_path: &Path, host: &mut Host<'_>) -> 
         fit.step()?;
         host.report(Event::Fitting(fit.progress()));
         let is_stopping = host.is_stopping();
-        if is_stopping || saved.elapsed() >= CHECKPOINT_EVERY {
+        if let Some(state_path) = state_path
+            && (is_stopping || saved.elapsed() >= CHECKPOINT_EVERY)
+        {
             let state = fit.state();
             write_atomic(&Disk, state_path, |writer| writer.write_all(&state))?;
             saved = Instant::now();
@@ -237,12 +276,12 @@ fn read_checkpoint(
     }
 }
 
-fn model(input: &Input, samples: &Samples, fitted: &FitResult) -> FieldModel {
+fn model(world_from_model: Affine, samples: &Samples, fitted: &FitResult) -> FieldModel {
     FieldModel {
         field: fitted.field.clone(),
         offset: fitted.normalisation.offset,
         scale: fitted.normalisation.scale,
-        world_from_model: input.world_from_model(),
+        world_from_model,
         peak: fitted.normalisation.scale,
         grid: samples.grid,
     }
