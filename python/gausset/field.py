@@ -39,7 +39,7 @@ def _array(value: Tensor) -> Any:
 
 
 def _formula(points: Tensor, means: Tensor, chol: Tensor, weights: Tensor, mode: str, order: int) -> Tensor:
-    """Values, gradients or Hessians in plain torch, with B x N tensors: only for derivatives that Rust does not have."""
+    """Values, gradients or Hessians in plain torch, with B x N tensors: for derivatives that Rust does not have."""
     if mode == "softplus":
         weights = torch.logaddexp(weights, torch.zeros_like(weights))
     elif mode == "sigmoid":
@@ -57,7 +57,7 @@ def _formula(points: Tensor, means: Tensor, chol: Tensor, weights: Tensor, mode:
 
 
 def _apart(tensors: Sequence[Tensor]) -> list[Tensor]:
-    """Views that are nodes of their own: one tensor may depend on another, and partial derivatives must not see that."""
+    """Views that are nodes of their own: tensors may depend on each other, and partial derivatives must not see it."""
     return [value.view_as(value).requires_grad_() for value in tensors]
 
 
@@ -132,7 +132,7 @@ class GaussianField(nn.Module):
     | `chol`    | (N, 6) | `L00 L10 L11 L20 L21 L22`: lengths; 0, 2, 5 are natural logs, with `diag` the rest 0 |
     | `weights` | (N,)   | `w = raw`, `softplus(raw)` or `sigmoid(raw)`                                         |
 
-    A new field has means drawn in the box `bounds` = (lo, hi), spheres half as wide as their distance, and raw weights 0.
+    A new field has means drawn in the box `bounds` = (lo, hi), spheres half as wide as their distance, raw weights 0.
 
     Gradients to points and parameters of values and of `gradient` come from Rust, also where torch differentiates twice
     (`torch.autograd.grad(field(x).sum(), x, create_graph=True)`). What Rust does not have is computed in plain torch,
@@ -226,7 +226,7 @@ class GaussianField(nn.Module):
 
     @classmethod
     def load(cls, path: Path, *, dtype: torch.dtype = torch.float32) -> GaussianField:
-        """Reads a field file (`.safetensors`). Points are model coordinates; `world_from_model` maps them to the world."""
+        """Reads a field file (`.safetensors`). Points are model coordinates; `world_from_model` maps to the world."""
         parameters, file = _gausset.field_load(path)
         return cls._of(parameters, file, dtype)
 
@@ -262,11 +262,12 @@ class GaussianField(nn.Module):
     ) -> GaussianField:
         """Fits a field to `values` (B,) at `points` (B, 3), as `gausset field fit` with these options.
 
-        `solver` is `adam`, `lm` (Levenberg-Marquardt) or `auto`: `lm` up to 30 Gaussians. `steps` is by default 400, with
-        `lm` at most 100. With `max_gaussians` above `gaussians`, Gaussians are split. `holdout` is the share of samples
-        for the scores in `metrics`, `validation` that for early stopping.
+        `solver` is `adam`, `lm` (Levenberg-Marquardt) or `auto`: `lm` up to 30 Gaussians. `steps` is by default 400,
+        with `lm` at most 100. With `max_gaussians` above `gaussians`, Gaussians are split. `holdout` is the share of
+        samples for the scores in `metrics`, `validation` that for early stopping.
 
-        The interpreter is released. Ctrl-C, or an exception of `progress(step, steps, loss)`, stops the fit and is raised.
+        The interpreter is released. Ctrl-C, or an exception of `progress(step, steps, loss)`, stops the fit; it is
+        raised then, and the fit is lost.
         """
         keywords = {
             "gaussians": _whole("gaussians", gaussians, 1, 50_000_000),
@@ -291,7 +292,7 @@ class GaussianField(nn.Module):
         return len(self.weights)
 
     def extra_repr(self) -> str:
-        return f"{len(self)}, covariance={self.covariance!r}, weights={self.weight_mode!r}"
+        return f"{len(self)}, covariance={self.covariance!r}, weight_mode={self.weight_mode!r}"
 
     def forward(self, points: Tensor) -> Tensor:
         """Values (...) at points (..., 3)."""
