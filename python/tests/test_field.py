@@ -1,6 +1,7 @@
 """`gausset.field` against the formula in torch in f64, written below, and against the program."""
 
 import copy
+import json
 import os
 import pickle
 import signal
@@ -214,6 +215,18 @@ def test_a_saved_field_is_loaded_again(tmp_path, mode):
     field.save(path, force=True)
     for twin in (copy.deepcopy(field), pickle.loads(pickle.dumps(field))):
         assert torch.equal(twin(points), field(points))
+
+
+def test_a_file_without_gaussians_is_the_field_0(tmp_path):
+    shapes = {"means": [0, 3], "chol": [0, 6], "weights": [0]}
+    header = {name: {"dtype": "F32", "shape": shape, "data_offsets": [0, 0]} for name, shape in shapes.items()}
+    text = json.dumps(header).encode()
+    (tmp_path / "none.safetensors").write_bytes(len(text).to_bytes(8, "little") + text)
+    field = GaussianField.load(tmp_path / "none.safetensors")
+    # More points than one task of the gradient takes.
+    points = torch.rand(20_000, 3, requires_grad=True)
+    (field(points).sum() + field.gradient(points).sum()).backward()
+    assert len(field) == 0 and (points.grad == 0).all() and field.means.grad.shape == (0, 3)
 
 
 def train(field, loss, steps=400, rate=0.03):

@@ -91,7 +91,7 @@ fn sums<T: Real, const N: usize>(
     let mut partial = vec![NONE; if chunks > 1 { chunks * blocks.len() } else { 0 }];
     if chunks > 1 {
         let mut parts: Vec<(usize, usize, &mut [BlockMoments])> = Vec::new();
-        for (c, out) in partial.chunks_mut(blocks.len()).enumerate() {
+        for (c, out) in partial.chunks_mut(blocks.len().max(1)).enumerate() {
             let pieces = out.chunks_mut(TASK_BLOCKS).enumerate();
             parts.extend(pieces.map(|(task, out)| (c, task * TASK_BLOCKS, out)));
         }
