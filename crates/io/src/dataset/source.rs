@@ -447,8 +447,8 @@ pub(super) fn read_ply(
     path: &Path,
     memory_bytes: u64,
 ) -> Result<Result<PlyPoints, PlyPointsError>, DatasetError> {
-    // Of 64 bytes per point the reader accounts for 24; the rest is the resulting `Point`.
-    let reading = memory_bytes / 8 * 3;
+    // Of 76 bytes per point the reader accounts for 36; the rest is the resulting `Point`.
+    let reading = memory_bytes / 19 * 9;
     let limits = ReadLimits { memory_bytes: reading.min(ReadLimits::default().memory_bytes) };
     let (positions, colours) = match splat::load_initial(path, &limits) {
         Err(SplatError::Memory { path, count, needed, limit }) => {
@@ -464,7 +464,7 @@ pub(super) fn read_ply(
                 [0, 1, 2].map(|c| gausset_core::sh::colour_from_dc(sh.get(c).copied().unwrap_or(0.0)))
             };
             let colours = (0..splats.len()).map(colour).collect();
-            (splats.means, Some(colours))
+            (splats.means.iter().map(|mean| mean.map(f64::from)).collect(), Some(colours))
         }
     };
     let count = positions.len();
@@ -475,7 +475,7 @@ pub(super) fn read_ply(
         .map(|(i, p)| {
             let colour = colours.as_ref().and_then(|c| c.get(i)).copied().unwrap_or([0.5; 3]);
             Point {
-                position: p.map(f64::from),
+                position: *p,
                 colour: colour.map(gausset_core::image::quantise),
                 error: f64::NAN,
                 track_length: 0,

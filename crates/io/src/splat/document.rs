@@ -141,8 +141,8 @@ impl SplatFile {
 /// Points with colours, from which training can start.
 #[derive(Clone, Debug, Default, PartialEq)]
 pub struct PointCloud {
-    /// Positions in world space.
-    pub positions: Vec<[f32; 3]>,
+    /// Positions in world space, as precise as the file: doubles keep their digits far from the origin.
+    pub positions: Vec<[f64; 3]>,
     /// Colours in 0..1, one per position; `None` if the file has none.
     pub colours: Option<Vec<[f32; 3]>>,
     /// Dropped and unusual content.

@@ -66,11 +66,11 @@ impl SplatFilter {
     }
 
     /// Whether a point is kept.
-    pub(super) fn accepts_point(&mut self, position: &[f32]) -> bool {
+    pub(super) fn accepts_point(&mut self, position: [f64; 3]) -> bool {
         self.report.found += 1;
         let why = if !position.iter().all(|v| v.is_finite()) {
             Some("non-finite position")
-        } else if position.iter().any(|v| v.abs() > LARGEST_COORDINATE) {
+        } else if position.iter().any(|v| v.abs() > f64::from(LARGEST_COORDINATE)) {
             Some("position out of range")
         } else {
             None
@@ -78,7 +78,7 @@ impl SplatFilter {
         if let Some(why) = why {
             self.report.drop_one(why);
         }
-        self.far += u64::from(why.is_none() && is_far(position));
+        self.far += u64::from(why.is_none() && is_far(&position));
         why.is_none()
     }
 
@@ -126,8 +126,8 @@ fn drop_reason(geometry: &[f32; VALUES_BEFORE_SH], sh: &[f32]) -> Option<&'stati
     reasons.into_iter().find_map(|(is_so, why)| is_so.then_some(why))
 }
 
-fn is_far(position: &[f32]) -> bool {
-    position.iter().any(|v| v.abs() > FAR_COORDINATE)
+fn is_far<T: Copy + Into<f64>>(position: &[T]) -> bool {
+    position.iter().any(|&v| v.into().abs() > f64::from(FAR_COORDINATE))
 }
 
 /// Collects the usable splats from decoded rows.

@@ -441,7 +441,7 @@ mod tests {
         std::fs::write(&path, points_ply(&points)).unwrap();
         let read = gausset_io::splat::load_initial(&path, &gausset_io::splat::ReadLimits::default());
         let gausset_io::splat::Initial::Points(cloud) = read.unwrap() else { panic!("splats") };
-        assert_eq!(cloud.positions, points.each_ref().map(|p| p.position.map(|v| v as f32)));
+        assert_eq!(cloud.positions, points.each_ref().map(|p| p.position.map(|v| f64::from(v as f32))));
         let colours = cloud.colours.unwrap();
         let bytes: Vec<[u8; 3]> = colours.iter().map(|c| c.map(gausset_core::image::quantise)).collect();
         assert_eq!(bytes, points.each_ref().map(|p| p.colour));

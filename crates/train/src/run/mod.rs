@@ -23,6 +23,7 @@ mod dense;
 mod device;
 mod error;
 mod feed;
+mod init_file;
 mod outputs;
 mod prepare;
 mod requests;

@@ -1,23 +1,22 @@
 //! Prepares a run (initial splats, loader, scene facts, the record of the run), and predicts its memory and time without
 //! training it.
 
-use std::path::Path;
 use std::sync::Arc;
 use std::sync::atomic::AtomicBool;
 
+use gausset_core::Pose;
 use gausset_core::constants::NEAR_PLANE;
 use gausset_core::engine::{DeviceInfo, Engine, EngineError, TrainState};
 use gausset_core::matrix::norm;
-use gausset_core::{Pose, Splats};
 use gausset_io::dataset::init::{self, InitOptions};
 use gausset_io::dataset::{Dataset, DatasetKind, Loader, LoaderOptions, Normalisation};
-use gausset_io::splat::{self, Initial, LoadOptions, ReadLimits, SpzAxes};
+use gausset_io::splat::{LoadOptions, ReadLimits, SpzAxes};
 
 use super::budget::Forecast;
 use super::corrections::{self, Corrections};
 use super::device::{TIMED_VIEWS, measure_step_seconds};
 use super::feed::Feed;
-use super::{TrainError, start};
+use super::{TrainError, init_file, start};
 use crate::config::{RunRecord, TrainConfig, equivalent_views};
 use crate::free_space::FreeSpaceViews;
 use crate::memory::{MemoryPlan, loader_threads};
@@ -67,7 +66,12 @@ pub(super) fn initial_splats(
         seed: recipe.seed,
     };
     let start = match &config.data.init {
-        Some(path) => from_file(path, &options, config, &dataset.normalisation)?,
+        Some(path) => {
+            let memory_bytes = MemoryPlan::start_budget(config.max_memory_bytes());
+            let spz_frame = config.data.spz_frame.map(SpzAxes::from);
+            let load = LoadOptions { limits: ReadLimits { memory_bytes }, spz_frame };
+            init_file::initial_splats(path, &load, &options, dataset)?
+        }
         None => init::initial_splats(dataset, &options),
     };
     if start.splats.is_empty() {
@@ -75,41 +79,6 @@ pub(super) fn initial_splats(
         return Err(TrainError::EmptyInit { path });
     }
     Ok(start)
-}
-
-/// The splats of a file, or splats created from its points.
-fn from_file(
-    path: &Path,
-    options: &InitOptions,
-    config: &TrainConfig,
-    normalisation: &Normalisation,
-) -> Result<init::InitialSplats, TrainError> {
-    let normalised_from_dataset = normalisation.dataset_from_normalised().inverse();
-    let limits = ReadLimits { memory_bytes: MemoryPlan::start_budget(config.max_memory_bytes()) };
-    let load = LoadOptions { limits, spz_frame: config.data.spz_frame.map(SpzAxes::from) };
-    let mut start = match splat::load_initial_with(path, &load)? {
-        Initial::Splats(file) => {
-            // The sky is learnt again; sky splats of the file would only interfere.
-            let mut splats = finite_splats(file.scene().into_owned()).with_sh_degree(options.sh_degree);
-            normalised_from_dataset.apply_to_splats(&mut splats);
-            let sky =
-                if file.sky > 0 { format!(" without the {} of a sky", file.sky) } else { String::new() };
-            init::InitialSplats { note: format!("{} splats{sky}", splats.len()), splats, is_random: false }
-        }
-        Initial::Points(cloud) => {
-            let positions: Vec<[f64; 3]> =
-                cloud.positions.iter().map(|p| normalised_from_dataset.apply(p.map(f64::from))).collect();
-            init::from_points(&positions, cloud.colours.as_deref(), options)
-        }
-    };
-    start.note += &format!(" (from {})", path.display());
-    Ok(start)
-}
-
-/// The splats whose parameters are all finite.
-fn finite_splats(splats: Splats) -> Splats {
-    let usable: Vec<usize> = (0..splats.len()).filter(|&i| splats.is_valid(i)).collect();
-    if usable.len() == splats.len() { splats } else { splats.select(&usable) }
 }
 
 /// Views for detecting splats in free space, if the recipe uses them and the points provide the evidence.

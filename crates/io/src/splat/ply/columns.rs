@@ -131,19 +131,37 @@ impl RowLayout {
     }
 }
 
+/// Type of the values of a decoded row.
+pub(super) trait RowValue: From<f32> + Copy {
+    /// The nearest value.
+    fn rounded(value: f64) -> Self;
+}
+
+impl RowValue for f32 {
+    fn rounded(value: f64) -> Self {
+        value as Self
+    }
+}
+
+impl RowValue for f64 {
+    fn rounded(value: f64) -> Self {
+        value
+    }
+}
+
 impl ValueSource {
     /// The value for a decoded row, from the values of the columns.
-    pub(super) fn value(self, value_of: impl Fn(Column) -> f64) -> f32 {
+    pub(super) fn value<T: RowValue>(self, value_of: impl Fn(Column) -> f64) -> T {
         let colour = |column: Column| match column.scalar {
             Scalar::U8 => value_of(column) / f64::from(u8::MAX),
             Scalar::U16 => value_of(column) / f64::from(u16::MAX),
             _ => value_of(column),
         };
         match self {
-            Self::Value(column) => value_of(column) as f32,
-            Self::Colour(column) => colour(column) as f32,
-            Self::ColourAsSh(column) => sh::dc_from_colour(colour(column) as f32),
-            Self::Constant(value) => value,
+            Self::Value(column) => T::rounded(value_of(column)),
+            Self::Colour(column) => T::rounded(colour(column)),
+            Self::ColourAsSh(column) => sh::dc_from_colour(colour(column) as f32).into(),
+            Self::Constant(value) => value.into(),
         }
     }
 }

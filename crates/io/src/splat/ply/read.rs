@@ -1,7 +1,7 @@
 //! Reads the body of a PLY file, row by row, into splats or points.
 #![deny(clippy::indexing_slicing, reason = "what comes from outside is never an index")]
 
-use super::columns::{Kind, RowLayout};
+use super::columns::{Kind, RowLayout, RowValue};
 use super::header::{Element, Encoding, PlyHeader, Scalar, Shape};
 use super::input::PlyReader;
 use crate::splat::memory::MemoryAccount;
@@ -10,6 +10,9 @@ use crate::splat::usable::{SplatCollector, SplatFilter, row_values};
 use crate::splat::{Format, Initial, PointCloud, SplatError, SplatFile};
 use crate::text::quote;
 
+/// Bytes of a point in memory.
+const POSITION_BYTES: u64 = 24;
+const COLOUR_BYTES: u64 = 12;
 /// Bytes of rows per read.
 const CHUNK_BYTES: usize = 1 << 20;
 
@@ -98,16 +101,17 @@ fn read_points(
     memory: &MemoryAccount<'_>,
 ) -> Result<PointCloud, SplatError> {
     let mut usable = SplatFilter::default();
-    memory.reserve_rows(vertex.count, vertex.count.saturating_mul(4 * layout.sources.len() as u64))?;
+    let point_bytes = if has_colours { POSITION_BYTES + COLOUR_BYTES } else { POSITION_BYTES };
+    memory.reserve_rows(vertex.count, vertex.count.saturating_mul(point_bytes))?;
     let room = usize::try_from(vertex.count).unwrap_or_default();
     let mut positions = Vec::with_capacity(room);
     let mut colours = Vec::with_capacity(if has_colours { room } else { 0 });
-    for_each_row(input, header.encoding, vertex, layout, |row| {
-        let (position, colour) = row.split_at(3);
+    for_each_row(input, header.encoding, vertex, layout, |row: &mut [f64]| {
+        let Some((&mut position, colour)) = row.split_first_chunk_mut() else { return };
         if usable.accepts_point(position) {
-            positions.extend(<[f32; 3]>::try_from(position));
+            positions.push(position);
             // An invalid colour does not drop the point.
-            let colour = <[f32; 3]>::try_from(colour);
+            let colour = <[f64; 3]>::try_from(&*colour).map(|c| c.map(|v| v as f32));
             colours.extend(colour.map(|c| c.map(|v| if v.is_finite() { v.clamp(0.0, 1.0) } else { 0.5 })));
         }
     })?;
@@ -134,14 +138,14 @@ fn check_row_count(input: &PlyReader<'_>, vertex: &Element, encoding: Encoding) 
 }
 
 /// Decodes every row of the vertex element and passes it to `visit` in the order of the layout.
-fn for_each_row(
+fn for_each_row<T: RowValue>(
     input: &mut PlyReader<'_>,
     encoding: Encoding,
     vertex: &Element,
     layout: &RowLayout,
-    mut visit: impl FnMut(&mut [f32]),
+    mut visit: impl FnMut(&mut [T]),
 ) -> Result<(), SplatError> {
-    let mut decoded = vec![0.0f32; layout.sources.len()];
+    let mut decoded = vec![T::from(0.0); layout.sources.len()];
     if encoding == Encoding::Ascii {
         let mut values = vec![0.0f64; vertex.properties.len()];
         let mut word = Vec::new();
@@ -172,7 +176,7 @@ fn for_each_row(
             let from = |offset: usize| row.get(offset..).unwrap_or_default();
             if let Some(plain) = &plain {
                 for (out, &offset) in decoded.iter_mut().zip(plain) {
-                    *out = from(offset).first_chunk().map_or(0.0, |bytes| f32::from_le_bytes(*bytes));
+                    *out = from(offset).first_chunk().map_or(0.0, |bytes| f32::from_le_bytes(*bytes)).into();
                 }
             } else {
                 for (out, source) in decoded.iter_mut().zip(&layout.sources) {
