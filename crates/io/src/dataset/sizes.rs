@@ -18,8 +18,12 @@ const FAR_EXTENTS: f64 = 1000.0;
 /// A camera is far out if its distance from the median place exceeds that of three quarters of the cameras by this factor.
 /// Captures that include a walk away from the subject reach 3.
 const FAR_CAMERA: f64 = 5.0;
-/// Largest fraction of the cameras that can be far out; more are a second place of the capture.
+/// Largest fraction of the cameras that can be far out by that factor; more belong to the capture.
 const MAX_FAR_FRACTION: f64 = 0.2;
+/// Up to half of the cameras are far out if their distance exceeds the median distance by this factor, and if they are not
+/// a second place of the capture: at least this many within this many median distances from each other.
+const VERY_FAR_CAMERA: f64 = 20.0;
+const SECOND_PLACE: (usize, f64) = (4, 5.0);
 
 /// Checks that an image fits its camera: one scale for both sides, each within a pixel, and a trainable model.
 pub(super) fn check_aspect_ratio(camera: &SourceCamera, stored: [u32; 2]) -> Result<(), SkipReason> {
@@ -82,20 +86,44 @@ pub fn scene_extent_of(centres: &[[f64; 3]], points: &[[f64; 3]]) -> f64 {
     scene_extent(centres, &points.iter().map(point).collect::<Vec<_>>()).0
 }
 
-/// Which cameras are far out, with the factor by which: their distance from the median place over that of three quarters
-/// of the cameras. Usually their pose is wrong. At most a fifth of the cameras are; otherwise, none.
+/// Which cameras are far out, with the factor by which: their distance from the median place over the median of these
+/// distances. Usually their pose is wrong.
 #[must_use]
 pub fn far_cameras(centres: &[[f64; 3]]) -> Vec<(usize, f64)> {
     let Some(middle) = median_place(centres) else { return Vec::new() };
     let distances: Vec<f64> = centres.iter().map(|&c| se3::distance(c, middle)).collect();
+    let is_one_place = |distance: f64| distance <= 1e-9 * (1.0 + se3::norm(middle));
     let mut sorted = distances.clone();
     sorted.sort_by(f64::total_cmp);
+    // Fewer than half of the distances are larger.
+    let median = sorted[sorted.len() / 2];
+    let very_far = if is_one_place(median) { f64::INFINITY } else { VERY_FAR_CAMERA * median };
+    let very_far = Some(very_far).filter(|&limit| !is_second_place(centres, &distances, limit, median));
+    let very_far = very_far.unwrap_or(f64::INFINITY);
+
+    sorted.retain(|&distance| distance <= very_far);
     let usual = sorted[sorted.len() * 3 / 4];
-    let is_one_place = usual <= 1e-9 * (1.0 + se3::norm(middle));
-    let far = distances.iter().map(|distance| distance / usual).enumerate();
-    let far: Vec<(usize, f64)> = far.filter(|(_, factor)| *factor > FAR_CAMERA).collect();
-    let is_few = far.len() as f64 <= MAX_FAR_FRACTION * centres.len() as f64;
-    if is_few && !is_one_place { far } else { Vec::new() }
+    let far = FAR_CAMERA * usual;
+    let count = sorted.iter().filter(|&&distance| distance > far).count();
+    let is_few = count as f64 <= MAX_FAR_FRACTION * sorted.len() as f64;
+    let limit = if is_few && !is_one_place(usual) { far.min(very_far) } else { very_far };
+    let unit = if is_one_place(median) { usual } else { median };
+    let factors = distances.iter().enumerate().filter(|(_, distance)| **distance > limit);
+    factors.map(|(index, distance)| (index, distance / unit)).collect()
+}
+
+/// Whether the cameras beyond a distance are more than a few that are near each other.
+fn is_second_place(centres: &[[f64; 3]], distances: &[f64], limit: f64, median: f64) -> bool {
+    let far: Vec<[f64; 3]> =
+        centres.iter().zip(distances).filter(|(_, distance)| **distance > limit).map(|(c, _)| *c).collect();
+    let (least, spread) = SECOND_PLACE;
+    if far.len() < least || far.len() as f64 <= MAX_FAR_FRACTION * centres.len() as f64 {
+        return false;
+    }
+    let middle = median_place(&far).unwrap_or_default();
+    let mut distances: Vec<f64> = far.iter().map(|&c| se3::distance(c, middle)).collect();
+    distances.sort_by(f64::total_cmp);
+    distances[distances.len() / 2] <= spread * median
 }
 
 /// The cameras that are not far out.
@@ -175,6 +203,21 @@ mod tests {
                 let (extent, _) = scene_extent(&centres, &[]);
                 assert!((extent / expected - 1.0).abs() < 0.06, "{extent} with {far:?} at {distance}");
             }
+        }
+    }
+
+    #[test]
+    fn up_to_half_of_the_cameras_can_be_very_far_out() {
+        for (count, far) in [(40, 9), (40, 15), (12, 3), (3, 1), (5, 2)] {
+            let mut centres = orbit(count);
+            let (expected, _) = scene_extent(&centres[far..], &[]);
+            for (i, centre) in centres.iter_mut().take(far).enumerate() {
+                let distance = 900.0 * (i + 1) as f64;
+                *centre = [distance, -0.3 * distance, 0.1 * distance];
+            }
+            let found: Vec<usize> = far_cameras(&centres).into_iter().map(|(index, _)| index).collect();
+            assert_eq!(found, (0..far).collect::<Vec<_>>(), "{far} of {count}");
+            assert_eq!(scene_extent(&centres, &[]).0, expected, "{far} of {count}");
         }
     }
 

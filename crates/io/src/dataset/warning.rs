@@ -371,7 +371,7 @@ pub enum Warning {
         count: usize,
         /// The farthest.
         first: String,
-        /// Its distance over that of three quarters of the cameras.
+        /// Its distance over the median distance.
         factor: f64,
     },
     /// The georeference of a model cannot be read.
