@@ -3,6 +3,8 @@
 //! | doubt | limit |
 //! |---|---|
 //! | focal length, principal point | those of COLMAP: a tenth to ten times the longer side, inside the image |
+//! | focal lengths of both axes | one at most twice the other |
+//! | principal point in the corner (0, 0) | never: a program left it unset |
 //! | distortion folds back inside the image | perspective models: anywhere; fisheye models, whose images are often circles: within 60 degrees from the axis |
 //! | strong distortion in a narrow view | a point within 30 degrees from the axis moves by a quarter of its distance from the centre |
 #![deny(clippy::indexing_slicing, clippy::unwrap_used, clippy::expect_used)]
@@ -15,6 +17,8 @@ use crate::text::short_numbers;
 
 /// Focal length in longer sides of the image (COLMAP, `min_focal_length_ratio`, `max_focal_length_ratio`).
 const FOCAL_RATIO: std::ops::RangeInclusive<f64> = 0.1..=10.0;
+/// Largest ratio of the focal lengths of both axes: pixels of anamorphic lenses reach 2.
+const FOCAL_AXES_RATIO: f64 = 2.0;
 /// Angle from the axis in radians within which fisheye lenses do not fold.
 const FISHEYE_ANGLE: f64 = 60.0 * std::f64::consts::PI / 180.0;
 /// Angle from the axis in radians within which lenses hardly distort.
@@ -40,6 +44,16 @@ pub(super) fn doubt(camera: &SourceCamera) -> Option<String> {
             camera.height,
             px(FOCAL_RATIO.start() * side),
             px(FOCAL_RATIO.end() * side)
+        ));
+    }
+    if focal[0].max(focal[1]) > FOCAL_AXES_RATIO * focal[0].min(focal[1]) {
+        let [x, y] = focal.map(px);
+        return Some(format!("focal lengths are {x} and {y} px (expected about the same for both axes)"));
+    }
+    if centre == [0.0; 2] {
+        return Some(format!(
+            "principal point is (0, 0) px, the corner (expected near the middle of the pictures of {}x{} px); is it unset?",
+            camera.width, camera.height
         ));
     }
     if centre.iter().zip(size).any(|(place, size)| !(0.0..=size).contains(place)) {
@@ -130,6 +144,8 @@ mod tests {
             ""
         );
         assert_eq!(doubt_of(M::SimpleRadial, [6000, 4000], &[40_000.0, 3000.0, 2000.0, 3.0]), "");
+        // Anamorphic, not rescaled.
+        assert_eq!(doubt_of(M::Pinhole, [1920, 1080], &[900.0, 1800.0, 960.0, 540.0]), "");
         assert_eq!(doubt_of(M::Fov, [640, 480], &[300.0, 300.0, 320.0, 240.0, 0.9]), "");
     }
 
@@ -143,6 +159,8 @@ mod tests {
         doubts(M::Pinhole, [640, 480], &[20.0, 20.0, 320.0, 240.0], "focal length is 20 px");
         doubts(M::Pinhole, [640, 480], &[20_000.0, 20_000.0, 320.0, 240.0], "focal length is 20000 px");
         doubts(M::Pinhole, [640, 480], &[500.0, 500.0, 320.0, 700.0], "principal point is (320, 700) px");
+        doubts(M::Pinhole, [640, 480], &[500.0, 500.0, 0.0, 0.0], "principal point is (0, 0) px, the corner");
+        doubts(M::Pinhole, [640, 480], &[500.0, 210.0, 320.0, 240.0], "focal lengths are 500 and 210 px");
         doubts(M::SimpleRadial, [640, 480], &[400.0, 320.0, 240.0, -0.5], "folds back");
         doubts(
             M::OpenCvFisheye,
