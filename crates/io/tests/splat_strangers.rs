@@ -287,6 +287,10 @@ fn a_sog_may_be_zipped_in_a_folder() {
     }
     let line = read(&repacked(&sog, "", &["x/meta.json", "a/meta.json"]), "t").map(|found| found.splats);
     assert_eq!(line, Ok(plain), "the description at the top counts");
+    let line = read(&repacked(&sog, "b/", &["a/meta.json"]), "two.zip").unwrap_err();
+    let what =
+        "several SOGs; unpack it and name one (expected one, found \"a/meta.json\" and \"b/meta.json\")";
+    assert_eq!(line, format!("two.zip: zip: {what}"));
     let mut other = zip::ZipWriter::new(Cursor::new(Vec::new()));
     other.start_file("gs_scene.ply", zip::write::SimpleFileOptions::default()).unwrap();
     let line = read(&other.finish().unwrap().into_inner(), "luma.zip").unwrap_err();

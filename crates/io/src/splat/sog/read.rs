@@ -151,8 +151,8 @@ pub(in crate::splat) fn read(source: &mut SourceFile<'_>) -> Result<Initial, Spl
     Ok(Initial::Splats(metadata::apply_metadata(document, metadata::json_lines(&meta.asset))))
 }
 
-/// The folder of the files in a zip: that of the `meta.json` nearest to the top, the first by name of equals. Archivers of
-/// some systems pack the folder itself, and macOS adds a second tree, `__MACOSX`.
+/// The folder of the files in a zip: that of the `meta.json` nearest to the top, which must be one. Archivers of some
+/// systems pack the folder itself, and macOS adds a second tree, `__MACOSX`.
 fn folder_in_zip(
     archive: &ZipArchive<&mut dyn SeekableRead>,
     about: &SourceFile<'_>,
@@ -164,10 +164,20 @@ fn folder_in_zip(
         (is_whole_name && !folder.starts_with("__MACOSX")).then(|| folder.to_owned())
     });
     let depth = |folder: &String| folder.matches(['/', '\\']).count();
-    folders.min_by(|a, b| depth(a).cmp(&depth(b)).then(a.cmp(b))).ok_or_else(|| {
-        let found = names().next().map_or("no files".to_owned(), |name| quote(&name));
-        about.damaged_error("zip", "not a SOG; a file of another format must be unpacked first", META, found)
-    })
+    let mut folders: Vec<String> = folders.collect();
+    folders.sort_by(|a, b| depth(a).cmp(&depth(b)).then(a.cmp(b)));
+    match folders.as_slice() {
+        [] => {
+            let found = names().next().map_or("no files".to_owned(), |name| quote(&name));
+            let what = "not a SOG; a file of another format must be unpacked first";
+            Err(about.damaged_error("zip", what, META, found))
+        }
+        [first, second, ..] if depth(first) == depth(second) => {
+            let found = [first, second].map(|folder| quote(&format!("{folder}{META}"))).join(" and ");
+            Err(about.damaged_error("zip", "several SOGs; unpack it and name one", "one", found))
+        }
+        [first, ..] => Ok(first.clone()),
+    }
 }
 
 impl ImageSource<'_> {
