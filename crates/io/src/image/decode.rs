@@ -23,7 +23,7 @@ pub fn decode_file(path: &Path) -> Result<DecodedImage, ImageError> {
     read(path).and_then(|bytes| decode(&bytes)).map_err(|problem| ImageError::new(path, problem))
 }
 
-/// Reads and decodes a mask file from its colour channels; of a white image, from its alpha.
+/// Reads and decodes a mask file from its colour channels; of an image of one colour, from its alpha.
 ///
 /// # Errors
 /// As [`decode_file`].
@@ -197,8 +197,8 @@ fn split_in_place(mut rgba: Vec<u8>) -> (Vec<u8>, Option<Vec<u8>>) {
 }
 
 /// Converts an image to a mask with one byte per pixel. The largest colour channel decides: 255 from 128 on, else 0. If
-/// all values are below 128, for example in a mask of 0 and 1, every value above 0 becomes 255. An image that is white
-/// everywhere is a mask by its alpha.
+/// all values are below 128, for example in a mask of 0 and 1, every value above 0 becomes 255. An image of one colour
+/// whose alpha has a shape is a mask by its alpha.
 fn to_mask(image: DynamicImage) -> Mask {
     fn keep<T: Copy>(pixels: &[T], channels: usize, byte: impl Fn(T) -> u8) -> Vec<u8> {
         let colours = if channels < 3 { 1 } else { 3 };
@@ -206,7 +206,7 @@ fn to_mask(image: DynamicImage) -> Mask {
         pixels.chunks_exact(channels).map(brightest).collect()
     }
     let (width, height) = (image.width(), image.height());
-    let alpha = alpha_of_white(&image);
+    let alpha = alpha_of_one_colour(&image);
     let mut keep = match image {
         _ if alpha.is_some() => alpha.unwrap_or_default(),
         DynamicImage::ImageLuma8(b) => b.into_raw(),
@@ -223,18 +223,21 @@ fn to_mask(image: DynamicImage) -> Mask {
     Mask { width, height, values: keep }
 }
 
-/// The alpha of an image that is white everywhere and not opaque everywhere.
-fn alpha_of_white(image: &DynamicImage) -> Option<Vec<u8>> {
+/// The alpha of an image that has one colour everywhere, if it differs between pixels; of a white one, if it is not opaque
+/// everywhere.
+fn alpha_of_one_colour(image: &DynamicImage) -> Option<Vec<u8>> {
     fn alpha<T: Copy + PartialEq>(
         pixels: &[T],
         channels: usize,
         white: T,
         byte: impl Fn(T) -> u8,
     ) -> Option<Vec<u8>> {
-        let is_white =
-            pixels.chunks_exact(channels).all(|pixel| pixel[..channels - 1].iter().all(|v| *v == white));
+        let (colour, of_first) = pixels.get(..channels)?.split_at(channels - 1);
+        let has_one_colour = pixels.chunks_exact(channels).all(|pixel| pixel[..channels - 1] == *colour);
+        let is_white = colour.iter().all(|v| *v == white);
         let alpha = || pixels.iter().skip(channels - 1).step_by(channels);
-        (is_white && alpha().any(|v| *v != white)).then(|| alpha().map(|&v| byte(v)).collect())
+        let has_shape = alpha().any(|v| *v != of_first[0] || is_white && *v != white);
+        (has_one_colour && has_shape).then(|| alpha().map(|&v| byte(v)).collect())
     }
     match image {
         DynamicImage::ImageLumaA8(b) => alpha(b, 2, 255, |v| v),
@@ -247,7 +250,26 @@ fn alpha_of_white(image: &DynamicImage) -> Option<Vec<u8>> {
 
 #[cfg(test)]
 mod tests {
+    use image::RgbaImage;
+
     use super::*;
+
+    #[test]
+    fn an_image_of_one_colour_is_a_mask_by_its_alpha() {
+        let mask = |pixels: [[u8; 4]; 3]| {
+            let image = RgbaImage::from_raw(3, 1, pixels.concat()).unwrap();
+            to_mask(DynamicImage::ImageRgba8(image)).values
+        };
+        for colour in [0, 90, 255] {
+            let pixel = |alpha| [colour, 0, colour, alpha];
+            assert_eq!(mask([0, 255, 200].map(pixel)), [0, 255, 255], "{colour}");
+        }
+        // Without a shape, the colours decide; a white one that is transparent keeps nothing.
+        assert_eq!(mask([[0, 0, 0, 255]; 3]), [0; 3]);
+        assert_eq!(mask([[0, 0, 0, 100]; 3]), [0; 3]);
+        assert_eq!(mask([[255, 255, 255, 0]; 3]), [0; 3]);
+        assert_eq!(mask([[255, 255, 255, 255], [0, 0, 0, 0], [255, 255, 255, 100]]), [255, 0, 255]);
+    }
 
     #[test]
     fn a_decoder_that_panics_gives_no_value_and_others_may_be_running_around_it() {
