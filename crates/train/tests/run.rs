@@ -405,6 +405,22 @@ fn more_than_a_tenth_of_unreadable_pictures_is_too_much() {
 }
 
 #[test]
+fn masks_that_ignore_everything_leave_nothing_to_train_on() {
+    let folder = tempfile::tempdir().unwrap();
+    let (data, run) = (folder.path().join("data"), folder.path().join("run"));
+    crowded_dataset(&data);
+    std::fs::create_dir(data.join("masks")).unwrap();
+    let black = gausset_io::image::encode::png_rgb8(&gausset_core::RgbImage8::new(32, 24)).unwrap();
+    for picture in std::fs::read_dir(data.join("images")).unwrap() {
+        std::fs::write(data.join("masks").join(picture.unwrap().file_name()), &black).unwrap();
+    }
+    let options = TrainOptions { data: Some(data), ..options(100) };
+    let line = train(&options, &mut MockEngine::default(), &run, &mut ignore).unwrap_err().to_string();
+    assert!(line.contains("images: none of 21 can be trained on; the first: view_0"), "{line}");
+    assert!(line.contains("ignores every pixel"), "{line}");
+}
+
+#[test]
 fn two_runs_never_share_a_folder() {
     let (_folder, run) = runs();
     let config = TrainConfig::resolve(&options(3), None).unwrap();

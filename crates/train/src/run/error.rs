@@ -119,6 +119,16 @@ pub enum TrainError {
         /// The first unreadable image, with the reason.
         first: String,
     },
+    /// No image can be trained on.
+    #[error("{}: images: none of {present} can be trained on; the first: {first}; repair them", folder.display())]
+    NoUsableImages {
+        /// Folder of the images of the dataset.
+        folder: PathBuf,
+        /// Number of training images.
+        present: usize,
+        /// The first image, with the reason.
+        first: String,
+    },
     /// The run would need more memory than it may use.
     #[error(
         "{setting}: the run would need about {needed} for {splats} splats (expected at most {limit}); {advice}"

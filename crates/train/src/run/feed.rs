@@ -61,7 +61,7 @@ impl Feed {
     /// then loaded.
     ///
     /// # Errors
-    /// Too many images cannot be read.
+    /// Too many images cannot be read, or none can be used.
     pub(super) fn take(
         &mut self,
         recipe: &Recipe,
@@ -155,7 +155,7 @@ impl Feed {
         let dataset = Arc::clone(self.loader.dataset());
         loop {
             let Some(train_index) = self.order.current() else {
-                return Err(self.too_many_unreadable(&dataset));
+                return Err(self.none_usable(&dataset));
             };
             let wanted: Vec<usize> =
                 self.order.upcoming(LOOKAHEAD).map(|view| dataset.split.train[view]).collect();
@@ -182,13 +182,26 @@ impl Feed {
         }
     }
 
+    fn none_usable(&self, dataset: &Dataset) -> TrainError {
+        TrainError::NoUsableImages {
+            folder: dataset.images_folder.clone(),
+            present: dataset.split.train.len(),
+            first: self.first_skipped(),
+        }
+    }
+
     fn too_many_unreadable(&self, dataset: &Dataset) -> TrainError {
         TrainError::UnreadableImages {
             folder: dataset.images_folder.clone(),
             unreadable: self.unreadable,
             present: dataset.split.train.len(),
-            first: self.skipped.first().map_or_else(String::new, |p| format!("{}: {}", p.name, p.reason)),
+            first: self.first_skipped(),
         }
+    }
+
+    /// The first image that was skipped, with the reason.
+    fn first_skipped(&self) -> String {
+        self.skipped.first().map_or_else(String::new, |p| format!("{}: {}", p.name, p.reason))
     }
 }
 
