@@ -58,6 +58,16 @@ pub fn scene_and_sky(scene: u64, sky: u64) -> String {
     }
 }
 
+/// Number of bytes in which [`is_lfs_pointer`] recognises a pointer.
+pub(crate) const LFS_POINTER_START: u64 = 64;
+
+/// What is wrong with a file that is a Git LFS pointer, and what to do.
+pub(crate) fn lfs_pointer_problem(expected: &str) -> String {
+    format!(
+        "a Git LFS pointer instead of the file (expected {expected}, found \"version https://git-lfs\"); run `git lfs pull`"
+    )
+}
+
 /// Whether a file begins as a Git LFS pointer, the text that Git stores in place of a file that was not downloaded.
 pub(crate) fn is_lfs_pointer(start: &[u8]) -> bool {
     start.starts_with(b"version https://git-lfs.github.com/spec/")

@@ -598,6 +598,36 @@ fn pictures_lie_beside_the_file_or_in_a_folder_of_any_name() {
 }
 
 #[test]
+fn camera_files_may_be_in_capitals() {
+    // The last one is not registered.
+    let list: String = NAMES.iter().chain(&["d"]).map(|name| format!("{name}.png\n")).collect();
+    for (files, kind) in [
+        (vec![("Reconstruction.JSON", opensfm())], DatasetKind::OpenSfm),
+        (vec![("Cameras.json", inria())], DatasetKind::Inria),
+        (vec![("Bundle.Out", bundler()), ("List.txt", list)], DatasetKind::Bundler),
+    ] {
+        let scene = scene_with("images");
+        for (name, text) in &files {
+            scene.write(name, text.as_bytes());
+        }
+        let data = scene.open().unwrap();
+        assert_eq!((data.kind, data.images.len()), (kind, 3), "{}", files[0].0);
+    }
+    let scene = scene_with("images");
+    scene.write("Poses_Bounds.npy", b"no table");
+    assert!(scene.error().starts_with("DATA/Poses_Bounds.npy: LLFF: "), "{}", scene.error());
+}
+
+#[test]
+fn a_topocentric_reconstruction_is_read_where_there_is_no_other() {
+    let scene = scene_with("images");
+    let topocentric = scene.write("opensfm/reconstruction.topocentric.json", opensfm().as_bytes());
+    assert_eq!(scene.open().unwrap().source, topocentric);
+    let usual = scene.write("opensfm/reconstruction.json", opensfm().as_bytes());
+    assert_eq!(scene.open().unwrap().source, usual);
+}
+
+#[test]
 fn a_model_comes_first_and_two_programs_are_an_error() {
     let scene = Scene::colmap(ModelFormat::Binary);
     scene.write("cameras.xml", metashape("frame", METASHAPE_TERMS, &poses(), [0.0; 3]).as_bytes());

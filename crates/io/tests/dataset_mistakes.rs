@@ -111,7 +111,7 @@ fn all_variants() -> Vec<&'static str> {
         match e {
             E::NotADataset { .. } | E::Io { .. } | E::MissingModelFile { .. } | E::NoImageFolder { .. } => {}
             E::Malformed { .. } | E::Untrainable { .. } | E::NoImages { .. } => {}
-            E::SeveralExports { .. } => {}
+            E::SeveralExports { .. } | E::UnreadFormat { .. } => {}
             E::TooManyUnreadable { .. } | E::NothingToTrainOn { .. } | E::TooManyPoints { .. } => {}
         }
     }
@@ -123,7 +123,7 @@ fn all_variants() -> Vec<&'static str> {
             P::NameLength { .. } | P::NameEncoding { .. } | P::DuplicateId { .. } => {}
             P::UnknownCamera { .. } | P::Fields { .. } | P::Number { .. } | P::NotText => {}
             P::JsonList | P::FileSize { .. } | P::TooDeep | P::Json(_) | P::MissingValue(_) => {}
-            P::Value { .. } | P::NoFrames | P::Export(_) => {}
+            P::Value { .. } | P::NoFrames | P::Export(_) | P::LfsPointer => {}
         }
     }
     fn _skips(s: &SkipReason) {
@@ -170,13 +170,13 @@ fn all_variants() -> Vec<&'static str> {
         (
             "DatasetError",
             "NotADataset Io MissingModelFile NoImageFolder Malformed Untrainable NoImages TooManyUnreadable \
-             NothingToTrainOn TooManyPoints SeveralExports",
+             NothingToTrainOn TooManyPoints SeveralExports UnreadFormat",
         ),
         (
             "DatasetProblem",
             "Truncated Count Limit Trailing UnknownModelId UnknownModelName Camera NameWithoutEnd NameLength \
              NameEncoding DuplicateId UnknownCamera Fields Number NotText FileSize TooDeep Json JsonList MissingValue Value \
-             NoFrames Export",
+             NoFrames Export LfsPointer",
         ),
         ("CameraModelError", "ParameterCount NotFinite OutOfRange Size"),
         (
@@ -229,6 +229,15 @@ fn json(head: &str, frame: &str) -> Scene {
     Scene::json(head, frame)
 }
 
+/// A dataset of which a folder is elsewhere.
+fn moved(from: &str, to: &str) -> Scene {
+    let scene = Scene::colmap(ModelFormat::Text);
+    let to = scene.path().join(to);
+    std::fs::create_dir_all(to.parent().unwrap()).unwrap();
+    std::fs::rename(scene.path().join(from), to).unwrap();
+    scene
+}
+
 /// A dataset of many images, so that one of them may be unreadable: `picture` is the first.
 fn one_bad_picture(picture: &[u8]) -> Scene {
     let scene = changed(|model| {
@@ -244,6 +253,9 @@ fn one_bad_picture(picture: &[u8]) -> Scene {
     scene.write("images/left/img 0.png", picture);
     scene
 }
+
+/// What Git stores in place of a file that was not downloaded.
+const LFS_POINTER: &[u8] = b"version https://git-lfs.github.com/spec/v1\noid sha256:00\nsize 12345\n";
 
 const FOCAL: &str = "\"fl_x\": 14,";
 
@@ -355,6 +367,17 @@ fn colmap_mistakes() -> Vec<Mistake> {
             std::fs::create_dir(scene.path().join("export")).unwrap();
             for name in ["sparse", "images"] {
                 std::fs::rename(scene.path().join(name), scene.path().join("export").join(name)).unwrap();
+            }
+            scene
+        }),
+        with("dataset_two_folders_deeper", moved("sparse", "out/export/sparse")),
+        with("model_in_colmap_text", moved("sparse/0", "colmap/text")),
+        with("model_of_distorted_pictures", moved("sparse", "distorted/sparse")),
+        with("model_not_downloaded", binary("cameras.bin", |b| *b = LFS_POINTER.to_vec())),
+        with("empty_model_beside_text", {
+            let scene = Scene::colmap(ModelFormat::Text);
+            for name in ["cameras.bin", "images.bin", "points3D.bin"] {
+                scene.write(&format!("sparse/0/{name}"), b"");
             }
             scene
         }),
@@ -517,6 +540,7 @@ fn json_mistakes() -> Vec<Mistake> {
     };
     vec![
         content("json_empty", b""),
+        content("json_not_downloaded", LFS_POINTER),
         content("json_without_frames", b"{\"fl_x\": 14}"),
         content("json_list", b"\n[{\"id\": 0}]"),
         content("json_frames_empty", b"{\"fl_x\": 14, \"frames\": []}"),
@@ -555,6 +579,10 @@ fn json_mistakes() -> Vec<Mistake> {
         edited("json_mirrored", "[0, 1, 0, 0.5]", "[0, -1, 0, 0.5]"),
         edited("json_last_row", "[0, 0, 0, 1]", "[0, 0, 0, 2]"),
         with("json_points_missing", json(&format!("{FOCAL} \"ply_file_path\": \"sparse.ply\","), "")),
+        with("json_that_holds_everything_out", {
+            let names: Vec<String> = (0..9).map(|i| format!("\"images/{i}.png\"")).collect();
+            json(&format!("{FOCAL} \"val_filenames\": [{}],", names.join(", ")), "")
+        }),
         with(
             "json_split_names",
             json(
@@ -591,7 +619,30 @@ fn export_mistakes() -> Vec<Mistake> {
     let two = metashape(&good);
     two.write("bundle.out", b"# Bundle file v0.3\n0 0\n");
     let options = OpenOptions { test_every: 0, ..OpenOptions::default() };
+    let of = |name, file: &str, content: &[u8]| {
+        let scene = Scene::empty();
+        scene.write("images/0.png", &tiny_png(SIZE[0], SIZE[1]));
+        scene.write(file, content);
+        Mistake::new(name, scene)
+    };
     vec![
+        of("export_of_visualsfm", "model.nvm", b"NVM_V3\n\n1\nimages/0.png 14 1 0 0 0 0 0 0 0 0\n"),
+        of(
+            "export_of_meshroom",
+            "sfm/cameras.sfm",
+            b"{\n    \"version\": [\"1\", \"2\", \"6\"], \"views\": []}",
+        ),
+        of(
+            "export_of_contextcapture",
+            "blocks.xml",
+            b"<?xml version=\"1.0\"?>\n<BlocksExchange version=\"2.1\"/>",
+        ),
+        of(
+            "export_as_tum_trajectory",
+            "trajectory.txt",
+            b"# timestamp tx ty tz qx qy qz qw\n0.5 0 0 0 0 0 0 1\n",
+        ),
+        of("export_not_downloaded", "cameras.xml", LFS_POINTER),
         Mistake::new("export_of_two_programs", two),
         Mistake::new("export_without_poses", metashape("<camera label=\"0\"/>")),
         Mistake {
@@ -694,6 +745,18 @@ fn picture_mistakes() -> Vec<Mistake> {
             for name in ["a.png", "b.jpg"] {
                 scene.write(&format!("masks/{name}"), &grey(16, 12, 255));
             }
+            scene
+        }),
+        with("masks_of_another_format", {
+            let scene = Scene::colmap(ModelFormat::Binary);
+            for image in &tiny_model().images {
+                scene.write(&format!("masks/{}", image.name.replace(".png", ".bmp")), b"BM");
+            }
+            scene
+        }),
+        with("mask_folder_empty", {
+            let scene = Scene::colmap(ModelFormat::Binary);
+            std::fs::create_dir(scene.path().join("masks")).unwrap();
             scene
         }),
         with("masks_inverted", {

@@ -260,6 +260,31 @@ fn points_of_a_ply_file_stand_for_missing_ones() {
     assert_eq!(scene.open().unwrap().points.len(), 12, "the model's own points come first");
 }
 
+#[test]
+fn files_of_a_dataset_may_be_in_capitals() {
+    for name in ["Transforms.json", "transforms.JSON", "TRANSFORMS.JSON"] {
+        let scene = Scene::json(FOCAL, "");
+        std::fs::rename(scene.path().join("transforms.json"), scene.path().join(name)).unwrap();
+        assert_eq!(scene.open().unwrap().images.len(), 9, "{name}");
+        let named = gausset_io::dataset::open(&scene.path().join(name), &OpenOptions::default()).unwrap();
+        assert_eq!(named.images.len(), 9, "{name}");
+    }
+    let scene = Scene::json("\"camera_angle_x\": 0.7,", "");
+    let text = std::fs::read(scene.path().join("transforms.json")).unwrap();
+    scene.remove("transforms.json");
+    scene.write("TRANSFORMS_TRAIN.JSON", &text);
+    let text = String::from_utf8(text).unwrap().replace("images/", "test/");
+    (0..9).for_each(|i| {
+        scene.write(&format!("test/{i}.png"), &tiny_png(16, 12));
+    });
+    scene.write("Transforms_Test.json", text.as_bytes());
+    let ply = "ply\nformat ascii 1.0\nelement vertex 1\nproperty float x\nproperty float y\nproperty float z\nend_header\n1 2 3\n";
+    scene.write("SPARSE_PC.PLY", ply.as_bytes());
+    let data = scene.open().unwrap();
+    assert_eq!((data.split.train.len(), data.split.test.len()), (9, 9));
+    assert_eq!((data.kind, data.points.len()), (DatasetKind::Blender, 1));
+}
+
 /// Number of pixels that image 0 keeps.
 fn kept(scene: &Scene, options: &OpenOptions) -> usize {
     let data = scene.open_with(options).unwrap();
@@ -268,14 +293,16 @@ fn kept(scene: &Scene, options: &OpenOptions) -> usize {
 }
 
 #[test]
-fn masks_may_be_inverted_and_stand_in_the_alpha_of_white() {
+fn masks_may_be_inverted_and_stand_in_the_alpha_of_one_colour() {
     let scene = json(FOCAL, |i| format!("images/{i}.png"), |i| format!("images/{i}.png"));
     let left: Vec<u8> = (0..16 * 12).map(|i| if i % 16 < 4 { 255 } else { 0 }).collect();
     let grey = png(16, 12, PngPixels::Grey8(&left), &[]).unwrap();
-    let alpha: Vec<u8> = left.iter().flat_map(|&a| [255, 255, 255, a]).collect();
-    let alpha = png(16, 12, PngPixels::Rgba8(&alpha), &[]).unwrap();
+    let alpha_of = |colour: u8| {
+        let pixels: Vec<u8> = left.iter().flat_map(|&a| [colour, colour, colour, a]).collect();
+        png(16, 12, PngPixels::Rgba8(&pixels), &[]).unwrap()
+    };
     let inverted = OpenOptions { invert_masks: true, ..OpenOptions::default() };
-    for mask in [grey, alpha] {
+    for mask in [grey, alpha_of(255), alpha_of(0)] {
         (0..9).for_each(|i| {
             scene.write(&format!("masks/images/{i}.png"), &mask);
         });

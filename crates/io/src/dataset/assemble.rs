@@ -116,7 +116,7 @@ impl DatasetBuilder {
         let present = self.locate_images(&root, listed, options, &mut report);
         let present_count = present.len();
         let (mut images, split, roles) = self.create_entries(present, options, &mut report)?;
-        self.check_usable_count([listed_count, present_count], &images, &split, &root, &report)?;
+        self.check_usable_count([listed_count, present_count], (&images, &roles), &split, &root, &report)?;
         self.doubt_cameras(&images, &mut report);
 
         let far = || far_offset(&images, &split, &self.points);
@@ -423,7 +423,7 @@ impl DatasetBuilder {
     fn check_usable_count(
         &self,
         [listed, present]: [usize; 2],
-        images: &[ImageEntry],
+        (images, roles): (&[ImageEntry], &[SplitRole]),
         split: &Split,
         root: &NameResolver,
         report: &Findings,
@@ -453,7 +453,9 @@ impl DatasetBuilder {
             return Err(DatasetError::NoImages { path: self.file.clone(), listed, first, there });
         }
         if split.train.is_empty() {
-            return Err(DatasetError::NothingToTrainOn { path: self.file.clone(), images: images.len() });
+            let own_list = roles.iter().all(|role| *role == SplitRole::Test);
+            let path = self.file.clone();
+            return Err(DatasetError::NothingToTrainOn { path, images: images.len(), own_list });
         }
         Ok(())
     }

@@ -9,7 +9,7 @@ use super::camera_model::{CameraModel, CameraModelError};
 use super::limits::{MAX_JSON_DEPTH, MAX_NAME_BYTES};
 use super::warning::SkippedImage;
 use crate::splat::Format;
-use crate::text::{excerpt, short_numbers};
+use crate::text::{excerpt, lfs_pointer_problem, short_numbers};
 
 /// Why a dataset cannot be used.
 #[derive(Clone, Debug, PartialEq, thiserror::Error)]
@@ -36,6 +36,19 @@ pub enum DatasetError {
         splats: Option<Format>,
         /// Folders in it that hold one, at most two.
         deeper: Vec<PathBuf>,
+    },
+    /// The cameras are in a format that is not read.
+    #[error(
+        "{}: cameras: the format of {program} is not read (expected a COLMAP model or another format that is); {instead}, or \
+         let `gausset run` align the pictures", path.display()
+    )]
+    UnreadFormat {
+        /// The file with the cameras.
+        path: PathBuf,
+        /// Name of the program or format.
+        program: &'static str,
+        /// What to export instead.
+        instead: &'static str,
     },
     /// A system call failed.
     #[error("{}: {action}: {reason}", path.display())]
@@ -155,16 +168,20 @@ pub enum DatasetError {
     },
     /// All usable images are held out.
     #[error(
-        "{}: images: {} held out for evaluation (expected some to train on); {}",
+        "{}: images: {} held out for evaluation{} (expected some to train on); {}",
         path.display(),
         if *images == 1 { "the only one is".to_owned() } else { format!("all {images} are") },
-        if *images == 1 { "give ⟨test-every⟩ 0, or more pictures" } else { "use a larger ⟨test-every⟩, or 0" }
+        if *own_list { " by the list of the dataset itself" } else { "" },
+        if *own_list { "take some off the list, or give more pictures" }
+        else if *images == 1 { "give ⟨test-every⟩ 0, or more pictures" } else { "use a larger ⟨test-every⟩, or 0" }
     )]
     NothingToTrainOn {
         /// Model or JSON file.
         path: PathBuf,
         /// Number of usable images.
         images: usize,
+        /// Whether the dataset itself holds them out, not an option.
+        own_list: bool,
     },
 }
 
@@ -252,6 +269,9 @@ pub enum DatasetProblem {
         /// Largest count that Gausset accepts.
         limit: u64,
     },
+    /// The file was not downloaded: Git stores a pointer in its place.
+    #[error("{}", lfs_pointer_problem("cameras and poses"))]
+    LfsPointer,
     /// Bytes follow the last record.
     #[error(
         "{bytes} bytes follow the last record (expected none); the count at the start is too small or the file is of another program"

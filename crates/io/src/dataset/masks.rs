@@ -100,8 +100,24 @@ impl MaskFinder {
     pub(super) fn coverage(&self, with: usize, pictures: usize, without: Option<&str>) -> Option<Warning> {
         let (folder, index) = self.folder.as_ref()?;
         let (folder, files, name) = (folder.clone(), index.names().len(), without?.to_owned());
-        Some(Warning::MasksMissing { folder, files, with, pictures, name })
+        let other = if files == 0 { first_file(&folder) } else { None };
+        Some(Warning::MasksMissing { folder, files, other, with, pictures, name })
     }
+}
+
+/// The first visible file by name in a folder or, if there is none, in those directly below it.
+fn first_file(folder: &Path) -> Option<String> {
+    let visible = |folder: &Path| -> Vec<PathBuf> {
+        let entries = crate::input::read_dir(folder).into_iter().flatten().flatten();
+        let is_visible = |entry: &std::fs::DirEntry| !entry.file_name().to_string_lossy().starts_with('.');
+        let mut paths: Vec<PathBuf> = entries.filter(is_visible).map(|entry| entry.path()).collect();
+        paths.sort();
+        paths
+    };
+    let first = |paths: &[PathBuf]| paths.iter().find(|path| path.is_file()).cloned();
+    let here = visible(folder);
+    let found = first(&here).or_else(|| here.iter().find_map(|below| first(&visible(below))))?;
+    Some(crate::text::excerpt(&found.file_name()?.to_string_lossy()))
 }
 
 /// A file name without its extension.

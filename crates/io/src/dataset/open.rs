@@ -15,7 +15,7 @@ use super::assemble::{CameraSource, DatasetBuilder, Findings, ListedImage};
 use super::colmap::{ColmapPoint, ModelFolder, Observations, PointItem};
 use super::error::DatasetError;
 use super::exports;
-use super::paths::{ExtensionRule, NameResolver};
+use super::paths::{ExtensionRule, NameResolver, file_in};
 use super::points::PointCollector;
 use super::source::{self, ColmapSource, JsonFile, JsonSource, Source, SplitRole};
 use super::transforms::{Frame, Transforms};
@@ -42,9 +42,8 @@ fn open_colmap(
     options: &OpenOptions,
     mut report: Findings,
 ) -> Result<Dataset, DatasetError> {
-    let ColmapSource { root, model, cameras, images } = source;
-    let first_name = images.first().map_or("", |image| image.name.as_str());
-    let folder = source::image_folder(&root, &model.path, first_name, options, &mut report.warnings)?;
+    let folder = source::image_folder(&source, options, &mut report.warnings)?;
+    let ColmapSource { root, model, cameras, images, .. } = source;
     let frame_of = shared_frames(model.frames().unwrap_or_else(|e| {
         report.warnings.push(Warning::FramesUnreadable { reason: e.to_string() });
         BTreeMap::new()
@@ -112,7 +111,9 @@ fn colmap_points(
         report.warnings.push(Warning::PointsDropped { path: points_path.clone(), count: dropped });
     }
     if points.is_empty() {
-        let places = [model.path.join("points3D.ply"), root.join("points3D.ply"), root.join("sparse_pc.ply")];
+        let in_root = |name| file_in(&root, name);
+        let places =
+            [file_in(&model.path, "points3D.ply"), in_root("points3D.ply"), in_root("sparse_pc.ply")];
         match source::usual_ply_points(&places, &model.path, options.memory_bytes, &mut report.warnings)? {
             Some(found) => {
                 read.push(found.path);
@@ -190,7 +191,7 @@ fn open_json(
     }
     let file = files.first().map_or_else(|| root.clone(), |f| f.path.clone());
     if points.is_empty() {
-        let places = ["sparse_pc.ply", "points3D.ply"].map(|name| root.join(name));
+        let places = ["sparse_pc.ply", "points3D.ply"].map(|name| file_in(&root, name));
         match source::usual_ply_points(&places, &file, options.memory_bytes, &mut report.warnings)? {
             Some(found) => {
                 read.push(found.path);

@@ -39,6 +39,28 @@ pub(super) struct ResolvedFile {
     pub(super) file: PathBuf,
 }
 
+/// Path of a file in any case: RealityCapture writes `Cameras.txt`. The path of the usual name if there is none.
+pub(super) fn file_in(folder: &Path, name: &str) -> PathBuf {
+    let usual = folder.join(name);
+    if usual.exists() {
+        return usual;
+    }
+    let names = input::read_dir(folder).into_iter().flatten();
+    let names = names.filter_map(|entry| entry.ok()?.file_name().into_string().ok());
+    let found = names.filter(|found| found.eq_ignore_ascii_case(name)).min();
+    found.map_or(usual, |found| folder.join(found))
+}
+
+/// Whether a path ends in a file name, in any case.
+pub(super) fn is_named(path: &Path, name: &str) -> bool {
+    path.file_name().is_some_and(|found| found.eq_ignore_ascii_case(name))
+}
+
+/// Whether a file has an extension, in any case.
+pub(super) fn has_extension(path: &Path, wanted: &str) -> bool {
+    path.extension().is_some_and(|extension| extension.eq_ignore_ascii_case(wanted))
+}
+
 impl NameResolver {
     pub(super) fn new(folder: &Path, allow_outside: bool) -> Self {
         Self { folder: folder.to_owned(), allow_outside, files: OnceCell::new() }

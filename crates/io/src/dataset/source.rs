@@ -8,7 +8,7 @@ use super::camera_model::SourceCamera;
 use super::colmap::{ColmapImage, ModelFolder, Observations};
 use super::error::DatasetError;
 use super::exports::{self, ExportSource};
-use super::paths::{ExtensionRule, NameResolver};
+use super::paths::{ExtensionRule, NameResolver, file_in, has_extension, is_named};
 use super::similar::{FileKind, NameIndex, Similar};
 use super::transforms::{self, Transforms};
 use super::warning::{SkipReason, Warning};
@@ -23,6 +23,10 @@ const SECOND_MODEL_FOLDERS: [&str; 2] = ["colmap/sparse", "colmap_sparse"];
 const DENSE_FOLDERS: [&str; 2] = ["dense/0", "dense"];
 /// JSON files that are a dataset, in the order in which they are tried.
 const JSON_FILES: [&str; 2] = ["transforms_train.json", "transforms.json"];
+/// Folder where the released 3DGS code keeps the model of its `input` pictures.
+const INPUT_MODEL_FOLDER: &str = "distorted";
+/// Largest number of folders whose sub-folders are searched.
+const MAX_FOLDERS: usize = 200;
 /// Image folders to try if there is no `images`.
 pub(super) const OTHER_IMAGE_FOLDERS: [&str; 4] = ["images_2", "images_4", "images_8", "input"];
 
@@ -45,6 +49,8 @@ pub(super) enum Source {
 
 /// A model with its cameras and images.
 pub(super) struct ColmapSource {
+    /// The folder that the user gave: `root`, or one above it.
+    pub(super) given: PathBuf,
     pub(super) root: PathBuf,
     pub(super) model: ModelFolder,
     pub(super) cameras: Vec<SourceCamera>,
@@ -83,12 +89,10 @@ pub(super) fn find(
         if let Some(source) = exports::of_file(folder, path) {
             return Ok(Source::Export(source));
         }
-        return match path.extension().and_then(|e| e.to_str()) {
-            Some("json") if splat::recognise(path).is_none() => {
-                read_json(folder, path, warnings).map(Source::Json)
-            }
-            _ => Err(not_a_dataset(path, Vec::new())),
-        };
+        if has_extension(path, "json") && splat::recognise(path).is_none() {
+            return read_json(folder, path, warnings).map(Source::Json);
+        }
+        return Err(exports::why_not_read(path).unwrap_or_else(|| not_a_dataset(path, Vec::new())));
     }
     if let Some(sparse) = &options.sparse {
         std::fs::metadata(sparse).map_err(|e| DatasetError::io(sparse, "open", &e))?;
@@ -103,11 +107,23 @@ pub(super) fn find(
     }
     let dense = DENSE_FOLDERS.map(|name| path.join(name)).into_iter().find(|folder| is_dataset(folder));
     let mut deeper = dense.map_or_else(|| datasets_below(path), |folder| vec![folder]);
+    if deeper.is_empty() {
+        deeper =
+            folders_below(path).iter().take(MAX_FOLDERS).flat_map(|folder| datasets_below(folder)).collect();
+    }
     if let [used] = deeper.as_slice()
-        && let Some(source) = find_in_folder(used, warnings)?
+        && let Some(mut source) = find_in_folder(used, warnings)?
     {
         warnings.push(Warning::FoundDeeper { root: path.to_owned(), used: used.clone() });
+        if let Source::Colmap(source) = &mut source {
+            path.clone_into(&mut source.given);
+        }
         return Ok(source);
+    }
+    if deeper.is_empty()
+        && let Some(error) = exports::why_not_read_in(path)
+    {
+        return Err(error);
     }
     deeper.truncate(2);
     Err(not_a_dataset(path, deeper))
@@ -115,7 +131,7 @@ pub(super) fn find(
 
 /// The source of a folder that is a dataset.
 fn find_in_folder(path: &Path, warnings: &mut Vec<Warning>) -> Result<Option<Source>, DatasetError> {
-    let json = JSON_FILES.map(|name| path.join(name)).into_iter().find(|p| p.exists());
+    let json = JSON_FILES.map(|name| file_in(path, name)).into_iter().find(|p| p.exists());
     for folder in MODEL_FOLDERS {
         if let Some(source) = read_models(path, &path.join(folder), warnings)? {
             if let Some(json) = json {
@@ -138,7 +154,7 @@ fn find_in_folder(path: &Path, warnings: &mut Vec<Warning>) -> Result<Option<Sou
 /// Whether a folder has what [`find_in_folder`] looks for.
 fn is_dataset(folder: &Path) -> bool {
     let mut models = MODEL_FOLDERS.iter().chain(&SECOND_MODEL_FOLDERS).map(|name| folder.join(name));
-    JSON_FILES.iter().any(|name| folder.join(name).exists())
+    JSON_FILES.iter().any(|name| file_in(folder, name).exists())
         || models.any(|folder| {
             models_in(&folder).is_ok_and(|(models, broken)| !(models.is_empty() && broken.is_empty()))
         })
@@ -146,10 +162,17 @@ fn is_dataset(folder: &Path) -> bool {
 
 /// Folders in a folder that are datasets, sorted.
 fn datasets_below(path: &Path) -> Vec<PathBuf> {
+    let mut found = folders_below(path);
+    found.retain(|folder| is_dataset(folder));
+    found
+}
+
+/// Visible folders in a folder, sorted.
+fn folders_below(path: &Path) -> Vec<PathBuf> {
     let entries = std::fs::read_dir(path).into_iter().flatten().filter_map(|entry| Some(entry.ok()?.path()));
     let is_hidden =
         |path: &Path| path.file_name().is_some_and(|name| name.to_string_lossy().starts_with('.'));
-    let mut found: Vec<PathBuf> = entries.filter(|path| !is_hidden(path) && is_dataset(path)).collect();
+    let mut found: Vec<PathBuf> = entries.filter(|path| !is_hidden(path) && path.is_dir()).collect();
     found.sort();
     found
 }
@@ -181,7 +204,7 @@ fn models_in(folder: &Path) -> Result<(Vec<ModelFolder>, Vec<DatasetError>), Dat
 }
 
 /// The model in a folder or in its numbered sub-folders: the one with the most images, the first of equals. Models that
-/// cannot be read are passed over if there is another one.
+/// cannot be read are passed over if there is another one, also one as text beside a binary one.
 fn read_models(
     root: &Path,
     folder: &Path,
@@ -191,18 +214,21 @@ fn read_models(
     let mut count = 0;
     let mut best: Option<ColmapSource> = None;
     for model in models {
-        let read = model.cameras().and_then(|cameras| {
-            let images = model.images(&cameras, Observations::Skip)?;
-            Ok((cameras, images))
+        let text = model.text_beside();
+        let is_empty = text.as_ref().and_then(|_| model.empty_file());
+        let read = is_empty.map_or_else(|| read_model(root, model), Err);
+        let read = read.or_else(|error| {
+            broken.push(error);
+            text.map(|text| read_model(root, text)).transpose()?.ok_or(None)
         });
         match read {
-            Ok((cameras, images)) => {
+            Ok(source) => {
                 count += 1;
-                if best.as_ref().is_none_or(|b| images.len() > b.images.len()) {
-                    best = Some(ColmapSource { root: root.to_owned(), model, cameras, images });
+                if best.as_ref().is_none_or(|b| source.images.len() > b.images.len()) {
+                    best = Some(source);
                 }
             }
-            Err(error) => broken.push(error),
+            Err(error) => broken.extend(error),
         }
     }
     let Some(used) = &best else { return broken.into_iter().next().map_or(Ok(None), Err) };
@@ -215,14 +241,21 @@ fn read_models(
     Ok(best)
 }
 
+/// Reads the cameras and images of a model.
+fn read_model(root: &Path, model: ModelFolder) -> Result<ColmapSource, DatasetError> {
+    let cameras = model.cameras()?;
+    let images = model.images(&cameras, Observations::Skip)?;
+    Ok(ColmapSource { given: root.to_owned(), root: root.to_owned(), model, cameras, images })
+}
+
 /// The image folder of a COLMAP dataset.
 pub(super) fn image_folder(
-    root: &Path,
-    model: &Path,
-    first_name: &str,
+    source: &ColmapSource,
     options: &OpenOptions,
     warnings: &mut Vec<Warning>,
 ) -> Result<PathBuf, DatasetError> {
+    let ColmapSource { given, root, model, images, .. } = source;
+    let first_name = images.first().map_or("", |image| image.name.as_str());
     if let Some(folder) = &options.images {
         return match folder.is_dir() {
             true => Ok(folder.clone()),
@@ -235,15 +268,21 @@ pub(super) fn image_folder(
     }
     let siblings = OTHER_IMAGE_FOLDERS.iter().map(|name| root.join(name));
     // The given path may be the model folder itself: `images` is then next to `sparse`, or next to the model.
-    let above = model.ancestors().skip(1).take(2).map(|folder| folder.join("images"));
-    let used = siblings.chain(above).find(|folder| folder.is_dir()).or_else(|| {
-        let is_beside = !first_name.is_empty() && root.join(first_name).is_file();
-        let is_below = || NameIndex::of_folder(root).find(first_name, FileKind::Picture) != Similar::Nothing;
-        (is_beside || is_below()).then(|| root.to_owned())
+    let above = model.path.ancestors().skip(1).take(2).map(|folder| folder.join("images"));
+    let first_of_given = if is_named(root, INPUT_MODEL_FOLDER) { "input" } else { "images" };
+    let of_given = [first_of_given, "images"].into_iter().chain(OTHER_IMAGE_FOLDERS);
+    let of_given = of_given.map(|name| given.join(name));
+    let used = siblings.chain(above).chain(of_given).find(|folder| folder.is_dir()).or_else(|| {
+        let holds_first = |folder: &&PathBuf| {
+            let is_beside = !first_name.is_empty() && folder.join(first_name).is_file();
+            let files = || NameIndex::of_folder(folder);
+            is_beside || files().find(first_name, FileKind::Picture) != Similar::Nothing
+        };
+        [root, given].into_iter().find(holds_first).cloned()
     });
     match used {
         Some(used) => {
-            warnings.push(Warning::OtherImageFolder { root: root.to_owned(), used: used.clone() });
+            warnings.push(Warning::OtherImageFolder { root: root.clone(), used: used.clone() });
             Ok(used)
         }
         None => Err(DatasetError::NoImageFolder { path: standard }),
@@ -252,9 +291,8 @@ pub(super) fn image_folder(
 
 /// Reads a JSON file, or all of `transforms_{train,val,test}.json` if it is one of them.
 fn read_json(folder: &Path, path: &Path, warnings: &mut Vec<Warning>) -> Result<JsonSource, DatasetError> {
-    let name = path.file_name().and_then(|n| n.to_str()).unwrap_or_default();
     let root = folder.to_owned();
-    if name != "transforms_train.json" {
+    if !is_named(path, "transforms_train.json") {
         let content = transforms::read(path)?;
         let kind = dataset_kind(&content);
         let roles = split_roles(&content, folder, path, warnings);
@@ -271,7 +309,7 @@ fn read_json(folder: &Path, path: &Path, warnings: &mut Vec<Warning>) -> Result<
         files.push(JsonFile { path, content, roles });
         Ok(())
     };
-    let [test, val] = ["transforms_test.json", "transforms_val.json"].map(|name| folder.join(name));
+    let [test, val] = ["transforms_test.json", "transforms_val.json"].map(|name| file_in(folder, name));
     // Without a test list, the validation list is held out; without both, every n-th image.
     match (test.exists(), val.exists()) {
         (true, has_val) => {
@@ -370,8 +408,8 @@ fn frames_of(
 
 /// Whether a file is one of the three of a NeRF-synthetic scene.
 pub(super) fn is_blender_file(path: &Path) -> bool {
-    let name = path.file_name().and_then(|name| name.to_str());
-    matches!(name, Some("transforms_train.json" | "transforms_val.json" | "transforms_test.json"))
+    let names = ["transforms_train.json", "transforms_val.json", "transforms_test.json"];
+    names.iter().any(|name| is_named(path, name))
 }
 
 /// Why the file named by `ply_file_path` gives no points.

@@ -220,7 +220,11 @@ pub enum Warning {
         doubt: String,
     },
     /// There are masks, but not for all images.
-    #[error("{}: masks: {}", folder.display(), if *with == 0 {
+    #[error("{}: masks: {}", folder.display(), if let Some(other) = other {
+        format!("none is a picture that is read (expected PNG, JPEG, TIFF or WebP, found {other}); convert them to PNG")
+    } else if *files == 0 {
+        "the folder is empty".to_owned()
+    } else if *with == 0 {
         format!("none of {} fits a picture by its name (expected, for example, {}.png for {name})", counted(*files, "file"), name_stem(name))
     } else {
         format!("{} of {} have no mask and are used whole (the first: {name})", pictures - with, counted(*pictures, "picture"))
@@ -230,6 +234,8 @@ pub enum Warning {
         folder: PathBuf,
         /// Number of pictures in it.
         files: usize,
+        /// The first file of another kind, if there are no pictures in it.
+        other: Option<String>,
         /// Number of images with a mask.
         with: usize,
         /// Number of images.

@@ -2,7 +2,7 @@
 
 use std::path::PathBuf;
 
-use crate::text::format_bytes;
+use crate::text::{format_bytes, lfs_pointer_problem};
 
 /// Why a splat file cannot be read.
 #[derive(Debug, thiserror::Error)]
@@ -27,7 +27,7 @@ pub enum SplatError {
         found: String,
     },
     /// The file was not downloaded: Git stores this text in its place.
-    #[error("{}: content: a Git LFS pointer instead of the file (expected splats, found \"version https://git-lfs\"); run `git lfs pull`", path.display())]
+    #[error("{}: content: {}", path.display(), lfs_pointer_problem("splats"))]
     LfsPointer {
         /// The file that contains the pointer.
         path: PathBuf,

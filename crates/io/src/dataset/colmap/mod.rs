@@ -11,13 +11,16 @@ pub mod text;
 
 use std::collections::BTreeMap;
 use std::fs::File;
+use std::io::{Read as _, Seek as _};
 use std::path::{Path, PathBuf};
 
 use gausset_core::Pose;
 
 use super::camera_model::SourceCamera;
 use super::error::{DatasetError, DatasetProblem};
+use super::paths::file_in;
 use crate::input;
+use crate::text::{LFS_POINTER_START, is_lfs_pointer};
 
 /// Point id in binary files that means "no 3-D point".
 pub const NO_POINT: u64 = u64::MAX;
@@ -158,6 +161,21 @@ impl ModelFolder {
         }
     }
 
+    /// The model as text in the same folder, beside a binary one.
+    pub(super) fn text_beside(&self) -> Option<Self> {
+        let text = Self { path: self.path.clone(), format: ModelFormat::Text };
+        let is_whole = || text.cameras_path().exists() && text.images_path().exists();
+        (self.format == ModelFormat::Binary && is_whole()).then_some(text)
+    }
+
+    /// That a file of the model is empty, as an interrupted export or a full disk leaves it.
+    pub(super) fn empty_file(&self) -> Option<DatasetError> {
+        let paths = [self.cameras_path(), self.images_path(), self.points_path()];
+        let is_empty = |path: &PathBuf| path.metadata().is_ok_and(|file| file.is_file() && file.len() == 0);
+        let path = paths.into_iter().find(is_empty)?;
+        Some(DatasetError::malformed(&path, "content", DatasetProblem::Truncated { needed: 8, left: 0 }))
+    }
+
     /// Path of the camera file.
     #[must_use]
     pub fn cameras_path(&self) -> PathBuf {
@@ -282,21 +300,17 @@ impl ColmapModel {
     }
 }
 
-/// Path of a file of a model in any case: RealityCapture writes `Cameras.txt`. The path of the usual name if there is none.
-fn file_in(folder: &Path, name: &str) -> PathBuf {
-    let usual = folder.join(name);
-    if usual.exists() {
-        return usual;
-    }
-    let names = std::fs::read_dir(folder).into_iter().flatten();
-    let names = names.filter_map(|entry| entry.ok()?.file_name().into_string().ok());
-    let found = names.filter(|found| found.eq_ignore_ascii_case(name)).min();
-    found.map_or(usual, |found| folder.join(found))
-}
-
-/// Opens a regular file for streaming.
+/// Opens a regular file for streaming. A Git LFS pointer is refused.
 pub(crate) fn open_regular(path: &Path) -> Result<File, DatasetError> {
-    input::open(path, input::NO_LIMIT).map_err(|e| DatasetError::io(path, "open", &e))
+    let io = |e: std::io::Error| DatasetError::io(path, "open", &e);
+    let mut file = input::open(path, input::NO_LIMIT).map_err(io)?;
+    let mut start = Vec::new();
+    (&mut file).take(LFS_POINTER_START).read_to_end(&mut start).map_err(io)?;
+    if is_lfs_pointer(&start) {
+        return Err(DatasetError::malformed(path, "content", DatasetProblem::LfsPointer));
+    }
+    file.rewind().map_err(io)?;
+    Ok(file)
 }
 
 /// Collects all points of a reader, sorted by id.

@@ -3,14 +3,19 @@
 use std::io::Read;
 use std::path::{Path, PathBuf};
 
-use super::{bundler, decode_text, realitycapture};
+use super::{bundler, decode_text, parse_numbers, polycam, realitycapture};
+use crate::dataset::error::DatasetProblem;
+use crate::dataset::paths::is_named;
 use crate::dataset::{DatasetError, DatasetKind};
 use crate::input;
 use crate::ownership;
 use crate::run_folder::RUN_MARKER;
+use crate::text::is_lfs_pointer;
 
 /// Number of leading bytes by which a file is recognised.
 const START_BYTES: u64 = 4096;
+/// What OpenSfM writes beside its `reconstruction.json`, which is preferred.
+const TOPOCENTRIC: &str = "reconstruction.topocentric.json";
 /// Largest number of sub-folders that are searched.
 const MAX_FOLDERS: usize = 200;
 /// Largest number of sidecars of which one must be RealityCapture's.
@@ -34,16 +39,14 @@ impl ExportSource {
 /// The program that wrote a camera file, by its name and first bytes; `None` for other files.
 #[must_use]
 pub fn recognise(file: &Path) -> Option<DatasetKind> {
-    let name = file.file_name()?.to_str()?;
     let extension = file.extension()?.to_str()?.to_ascii_lowercase();
-    if name == "poses_bounds.npy" {
+    if is_named(file, "poses_bounds.npy") {
         return file.is_file().then_some(DatasetKind::Llff);
     }
     if !["xml", "csv", "json", "out", "xmp"].contains(&&*extension) || !file.is_file() {
         return None;
     }
-    let mut start = Vec::new();
-    input::open(file, input::NO_LIMIT).ok()?.take(START_BYTES).read_to_end(&mut start).ok()?;
+    let start = start_of(file)?;
     let text = decode_text(&start);
     match &*extension {
         "xml" => (root_element(&text) == "document").then_some(DatasetKind::Metashape),
@@ -52,6 +55,68 @@ pub fn recognise(file: &Path) -> Option<DatasetKind> {
         "xmp" => text.contains(realitycapture::NAMESPACE).then_some(DatasetKind::RealityCapture),
         _ => recognise_json(&text),
     }
+}
+
+/// The first bytes of a file.
+fn start_of(file: &Path) -> Option<Vec<u8>> {
+    let mut start = Vec::new();
+    input::open(file, input::NO_LIMIT).ok()?.take(START_BYTES).read_to_end(&mut start).ok()?;
+    Some(start)
+}
+
+/// Why the first file with cameras in a folder, or directly below, is not read.
+pub(in crate::dataset) fn why_not_read_in(root: &Path) -> Option<DatasetError> {
+    let (files, folders) = files_and_folders(root);
+    let below = folders.iter().take(MAX_FOLDERS).map(|folder| files_and_folders(folder).0);
+    std::iter::once(files.clone())
+        .chain(below)
+        .find_map(|files| files.iter().find_map(|file| why_not_read(file)))
+}
+
+/// Why a file with cameras is not read: it is of a program whose format is not known, or was not downloaded.
+pub(in crate::dataset) fn why_not_read(file: &Path) -> Option<DatasetError> {
+    let name = file.file_name()?.to_str()?.to_ascii_lowercase();
+    let (_, extension) = name.rsplit_once('.')?;
+    let is_known = match extension {
+        "nvm" | "sfm" | "xml" | "csv" | "out" => true,
+        "json" => is_camera_json(&name),
+        "npy" => name == "poses_bounds.npy",
+        "txt" => ["trajectory", "groundtruth"].iter().any(|part| name.contains(part)),
+        _ => false,
+    };
+    if !is_known || !file.is_file() {
+        return None;
+    }
+    let start = start_of(file)?;
+    if is_lfs_pointer(&start) {
+        return Some(DatasetError::malformed(file, "content", DatasetProblem::LfsPointer));
+    }
+    let text = decode_text(&start);
+    let (program, instead) = match extension {
+        "nvm" if text.trim_start().starts_with("NVM_V") => {
+            ("VisualSFM", "save it as bundle.out, with list.txt beside it")
+        }
+        "sfm" if text.trim_start().starts_with('{') => ("Meshroom", "export it with the node ExportColmap"),
+        "xml" if root_element(&text) == "BlocksExchange" => {
+            ("ContextCapture, BlocksExchange,", "export the cameras for COLMAP")
+        }
+        "txt" if is_tum_trajectory(&text) => {
+            ("TUM, poses without intrinsics,", "export a transforms.json or the cameras for COLMAP")
+        }
+        _ => return None,
+    };
+    Some(DatasetError::UnreadFormat { path: file.to_owned(), program, instead })
+}
+
+/// Whether the first line that is no comment has a time, a position and a quaternion.
+fn is_tum_trajectory(text: &str) -> bool {
+    let mut lines = text.lines().map(str::trim).filter(|line| !line.is_empty() && !line.starts_with('#'));
+    lines.next().is_some_and(|line| parse_numbers::<8>(line).is_some())
+}
+
+/// Whether a JSON file with this name, in lower case, may be a camera file.
+fn is_camera_json(name: &str) -> bool {
+    ["reconstruction.json", TOPOCENTRIC, "cameras.json"].contains(&name) || name.starts_with("sfm_data")
 }
 
 /// Name of the first element of an XML file.
@@ -127,30 +192,19 @@ pub(in crate::dataset) fn find_in(root: &Path) -> Result<Option<ExportSource>, D
 
 /// Camera files in a folder, sorted by name, and its sub-folders.
 fn candidates(root: &Path, folder: &Path) -> (Vec<ExportSource>, Vec<PathBuf>) {
-    let Ok(entries) = input::read_dir(folder) else { return Default::default() };
-    let mut paths: Vec<PathBuf> = entries.filter_map(|entry| Some(entry.ok()?.path())).collect();
-    paths.sort();
-    let mut folders = Vec::new();
+    let (files, folders) = files_and_folders(folder);
+    let has_reconstruction = files.iter().any(|file| is_named(file, "reconstruction.json"));
     let mut found = Vec::new();
     let mut sidecars = 0;
-    for path in paths {
+    for path in files {
         let Some(name) = path.file_name().and_then(|name| name.to_str()) else { continue };
-        if name.starts_with('.') {
-            continue;
-        }
-        let extension = path.extension().and_then(|e| e.to_str()).unwrap_or_default().to_ascii_lowercase();
-        match &*extension {
+        let name = name.to_ascii_lowercase();
+        let extension = name.rsplit_once('.').map_or("", |(_, extension)| extension);
+        match extension {
             "xml" | "csv" | "out" | "npy" => {}
-            "json"
-                if ["reconstruction.json", "cameras.json"].contains(&name)
-                    || name.starts_with("sfm_data") => {}
+            "json" if is_camera_json(&name) && !(name == TOPOCENTRIC && has_reconstruction) => {}
             "xmp" if sidecars < MAX_SIDECARS => sidecars += 1,
-            _ => {
-                if folders.len() < MAX_FOLDERS && path.is_dir() {
-                    folders.push(path);
-                }
-                continue;
-            }
+            _ => continue,
         }
         if let Some(kind) = recognise(&path) {
             found.push(ExportSource::new(root, kind, &path));
@@ -159,8 +213,19 @@ fn candidates(root: &Path, folder: &Path) -> (Vec<ExportSource>, Vec<PathBuf>) {
             }
         }
     }
-    found.extend(
-        super::polycam::keyframes(folder).map(|file| ExportSource::new(root, DatasetKind::Polycam, &file)),
-    );
+    found.extend(polycam::keyframes(folder).map(|file| ExportSource::new(root, DatasetKind::Polycam, &file)));
     (found, folders)
+}
+
+/// Files of a folder, and at most [`MAX_FOLDERS`] folders, both sorted and without hidden ones.
+fn files_and_folders(folder: &Path) -> (Vec<PathBuf>, Vec<PathBuf>) {
+    let Ok(entries) = input::read_dir(folder) else { return Default::default() };
+    let is_hidden = |entry: &std::fs::DirEntry| entry.file_name().to_string_lossy().starts_with('.');
+    let entries = entries.flatten().filter(|entry| !is_hidden(entry));
+    let mut paths: Vec<PathBuf> = entries.map(|entry| entry.path()).collect();
+    paths.sort();
+    let (mut folders, files): (Vec<PathBuf>, Vec<PathBuf>) =
+        paths.into_iter().partition(|path| path.is_dir());
+    folders.truncate(MAX_FOLDERS);
+    (files, folders)
 }

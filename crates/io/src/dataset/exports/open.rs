@@ -7,13 +7,14 @@ use super::{Export, ExportFrame, bundler, decode_text, inria, llff, metashape, o
 use super::{realitycapture, recognise};
 use crate::dataset::assemble::{CameraSource, DatasetBuilder, Findings, ListedImage};
 use crate::dataset::error::{DatasetError, DatasetProblem};
-use crate::dataset::paths::{ExtensionRule, NameResolver};
+use crate::dataset::paths::{ExtensionRule, NameResolver, file_in, has_extension};
 use crate::dataset::points::check_count;
 use crate::dataset::source::{OTHER_IMAGE_FOLDERS, SplitRole, read_ply};
 use crate::dataset::warning::{SkipReason, Warning};
 use crate::dataset::{Dataset, DatasetKind, OpenOptions};
 use crate::file_problem::FileProblem;
 use crate::input;
+use crate::text::is_lfs_pointer;
 
 /// Largest size of a camera file, bytes.
 const MAX_BYTES: u64 = 512 << 20;
@@ -131,11 +132,11 @@ fn read(source: &ExportSource, pictures: Option<&Path>) -> Result<Result<Export,
 }
 
 fn bytes_of(path: &Path, limit: u64) -> Result<Vec<u8>, DatasetError> {
-    input::read(path, limit).map_err(|e| DatasetError::io(path, "read", &e))
-}
-
-fn has_extension(path: &Path, wanted: &str) -> bool {
-    path.extension().is_some_and(|extension| extension.eq_ignore_ascii_case(wanted))
+    let bytes = input::read(path, limit).map_err(|e| DatasetError::io(path, "read", &e))?;
+    if is_lfs_pointer(&bytes) {
+        return Err(DatasetError::malformed(path, "content", DatasetProblem::LfsPointer));
+    }
+    Ok(bytes)
 }
 
 /// The sidecars of RealityCapture in a folder and below; those of other programs are left alone.
@@ -179,13 +180,13 @@ impl ExportFrame {
 /// The list of pictures of a Bundler file: by its name as COLMAP writes it, or `list.txt` beside it or above.
 fn bundler_list(file: &Path) -> Option<PathBuf> {
     let folder = file.parent()?;
-    let name = file.file_name()?.to_str()?;
-    let stem = name.strip_suffix(".out").unwrap_or(name);
+    let name = file.file_name()?.to_str()?.to_ascii_lowercase();
+    let stem = name.strip_suffix(".out").unwrap_or(&name);
     let of_scene = stem.strip_suffix("bundle").unwrap_or(stem);
     let beside = [format!("{of_scene}list.txt"), format!("{name}.list.txt"), format!("{stem}.list.txt")];
     let beside = beside.into_iter().chain(["list.txt", "image_list.txt"].map(str::to_owned));
-    let above = folder.parent().map(|above| above.join("list.txt"));
-    beside.map(|name| folder.join(name)).chain(above).find(|path| path.is_file())
+    let above = folder.parent().map(|above| file_in(above, "list.txt"));
+    beside.map(|name| file_in(folder, &name)).chain(above).find(|path| path.is_file())
 }
 
 /// Name of the splats of the last iteration below an output folder of the released 3DGS code.

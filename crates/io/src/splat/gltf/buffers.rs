@@ -13,9 +13,6 @@ use crate::text::{self, quote};
 /// Bytes of read-ahead per file.
 const AHEAD_BYTES: usize = 1 << 18;
 
-/// Bytes from which a Git LFS pointer is recognised.
-const LFS_POINTER_BYTES: u64 = 64;
-
 /// Source of the bytes of a buffer.
 pub(super) enum Buffer {
     /// A part of the file itself: offset and length.
@@ -91,7 +88,7 @@ pub(super) fn open_buffer(
             let mut file = input::open(&path, input::NO_LIMIT).map_err(io_error)?;
             let bytes = file.metadata().map_err(io_error)?.len();
             let mut start = Vec::new();
-            let read = (&mut file).take(LFS_POINTER_BYTES).read_to_end(&mut start);
+            let read = (&mut file).take(text::LFS_POINTER_START).read_to_end(&mut start);
             read.and_then(|_| file.rewind()).map_err(io_error)?;
             if text::is_lfs_pointer(&start) {
                 return Err(SplatError::LfsPointer { path });
