@@ -52,7 +52,7 @@ pub(super) fn doubt(camera: &SourceCamera) -> Option<String> {
     }
     if centre == [0.0; 2] {
         return Some(format!(
-            "principal point is (0, 0) px, the corner (expected near the middle of the pictures of {}x{} px); is it unset?",
+            "principal point is (0, 0) px, as if it was unset (expected near the middle of the pictures of {}x{} px)",
             camera.width, camera.height
         ));
     }
@@ -159,7 +159,12 @@ mod tests {
         doubts(M::Pinhole, [640, 480], &[20.0, 20.0, 320.0, 240.0], "focal length is 20 px");
         doubts(M::Pinhole, [640, 480], &[20_000.0, 20_000.0, 320.0, 240.0], "focal length is 20000 px");
         doubts(M::Pinhole, [640, 480], &[500.0, 500.0, 320.0, 700.0], "principal point is (320, 700) px");
-        doubts(M::Pinhole, [640, 480], &[500.0, 500.0, 0.0, 0.0], "principal point is (0, 0) px, the corner");
+        doubts(
+            M::Pinhole,
+            [640, 480],
+            &[500.0, 500.0, 0.0, 0.0],
+            "principal point is (0, 0) px, as if it was unset",
+        );
         doubts(M::Pinhole, [640, 480], &[500.0, 210.0, 320.0, 240.0], "focal lengths are 500 and 210 px");
         doubts(M::SimpleRadial, [640, 480], &[400.0, 320.0, 240.0, -0.5], "folds back");
         doubts(

@@ -111,7 +111,7 @@ fn colmap_points(
         report.warnings.push(Warning::PointsDropped { path: points_path.clone(), count: dropped });
     }
     if points.is_empty() {
-        let in_root = |name| file_in(&root, name);
+        let in_root = |name| file_in(root, name);
         let places =
             [file_in(&model.path, "points3D.ply"), in_root("points3D.ply"), in_root("sparse_pc.ply")];
         match source::usual_ply_points(&places, &model.path, options.memory_bytes, &mut report.warnings)? {
