@@ -9,8 +9,8 @@ use dataset_support::{Scene, damage, memory, tiny_png};
 use gausset_io::image::encode::{PngPixels, png, png_rgb8};
 use gausset_io::image::header::parse_header;
 use gausset_io::image::{
-    DecodedImage, Exposure, ImageFormat, ImageProblem, area_filter, decode, decode_file, decode_mask_file,
-    read_header,
+    DecodedImage, Exposure, ImageFormat, ImageProblem, area_filter, check, decode, decode_file,
+    decode_mask_file, read_header,
 };
 use proptest::prelude::*;
 
@@ -381,6 +381,12 @@ fn tiff(
     let short = |v: u16| [u16s(v).to_vec(), vec![0, 0]].concat();
     let long = |v: u32| u32s(v).to_vec();
     let photometric = if channels < 3 { 1 } else { 2 };
+    let mut more = more.to_vec();
+    let mut instead = |tag: u16, usual: u16| {
+        let given = more.iter().position(|(other, _)| *other == tag).map(|at| more.remove(at).1);
+        given.unwrap_or(usual)
+    };
+    let (compression, photometric) = (instead(259, 1), instead(262, photometric));
     let count = 10 + more.len() as u32;
     let bits_at = 8 + 2 + 12 * count + 4;
     let strip_at = bits_at + 2 * u32::from(channels.max(2));
@@ -388,7 +394,7 @@ fn tiff(
         (256, 4, 1, long(size[0])),
         (257, 4, 1, long(size[1])),
         (258, 3, u32::from(channels), if channels > 2 { long(bits_at) } else { short(bits) }),
-        (259, 3, 1, short(1)),
+        (259, 3, 1, short(compression)),
         (262, 3, 1, short(photometric)),
         (273, 4, 1, long(strip_at)),
         (277, 3, 1, short(channels)),
@@ -470,4 +476,37 @@ fn webp_is_read_with_alpha_and_orientation() {
     assert_eq!((header.width, header.height, header.channels, header.orientation), (2, 1, 4, 6));
     assert_eq!(decode(&whole).unwrap().alpha, Some(vec![255, 9]));
     assert!(decode(&whole[..whole.len() / 2]).is_err());
+}
+
+#[test]
+fn what_the_decoder_cannot_read_is_refused_by_the_check_before_any_work() {
+    let rgb = [[200u8, 100, 50], [0, 255, 7]].concat();
+    let good = tiff(true, [2, 1], 8, 3, &[], &rgb);
+    assert_eq!(check(&good), parse_header(Cursor::new(&good)));
+    let refusal = |file: &[u8]| {
+        assert!(decode(file).is_err(), "only what is not decoded is refused");
+        check(file).unwrap_err().to_string()
+    };
+    let expected = "cannot be decoded (expected RGB, grey or CMYK); convert it";
+    let palette = tiff(true, [2, 1], 8, 1, &[(262, 3)], &[0, 1]);
+    assert_eq!(refusal(&palette), format!("picture: TIFF with a palette {expected}"));
+    let ycbcr = tiff(true, [2, 1], 8, 3, &[(262, 6)], &rgb);
+    assert_eq!(refusal(&ycbcr), format!("picture: TIFF with YCbCr colours {expected}"));
+    refusal(&tiff(true, [2, 1], 8, 3, &[(259, 34925)], &rgb));
+    refusal(&tiff(true, [2, 1], 4, 1, &[], &[0x12]));
+    refusal(&tiff(true, [2, 1], 8, 2, &[], &[1, 2, 3, 4]));
+    damage::truncations(&good, |cut| drop(refusal(cut)));
+}
+
+#[test]
+fn a_png_or_webp_cut_anywhere_or_with_other_bytes_is_refused_by_the_check() {
+    let png = tiny_png(16, 12);
+    assert!(check(&png).is_ok() && check(&[&png[..], b"trailer"].concat()).is_ok());
+    damage::truncations(&png, |cut| assert!(check(cut).is_err(), "cut to {} bytes", cut.len()));
+    let mut flipped = png.clone();
+    flipped[png.len() - 18] ^= 1;
+    assert!(check(&flipped).is_err() && decode(&flipped).is_err());
+    let webp = gausset_io::image::encode::webp_rgba8(2, 1, &[200, 100, 50, 255, 0, 255, 7, 9]).unwrap();
+    assert!(check(&webp).is_ok());
+    damage::truncations(&webp, |cut| assert!(check(cut).is_err(), "cut to {} bytes", cut.len()));
 }

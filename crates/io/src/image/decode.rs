@@ -39,21 +39,6 @@ pub fn decode_mask(bytes: &[u8]) -> Result<Mask, ImageProblem> {
     decode_pixels(bytes).map(to_mask)
 }
 
-/// Checks an image file without decoding it: its header, and that a JPEG is complete.
-///
-/// # Errors
-/// As [`super::read_header`], or a JPEG is truncated.
-pub fn check_file(path: &Path) -> Result<ImageHeader, ImageError> {
-    let check = |bytes: Vec<u8>| {
-        let header = parse_header(Cursor::new(&bytes))?;
-        if header.format == ImageFormat::Jpeg {
-            header::check_jpeg(&bytes)?;
-        }
-        Ok(header)
-    };
-    read(path).and_then(check).map_err(|problem| ImageError::new(path, problem))
-}
-
 /// Reads a whole image file within the limits.
 pub(crate) fn read(path: &Path) -> Result<Vec<u8>, ImageProblem> {
     crate::input::read(path, MAX_FILE_BYTES).map_err(|e| header::io(&e))
@@ -81,30 +66,38 @@ pub fn decode(bytes: &[u8]) -> Result<DecodedImage, ImageProblem> {
 /// Decodes the pixels in their stored format.
 fn decode_pixels(bytes: &[u8]) -> Result<DynamicImage, ImageProblem> {
     let head = parse_header(Cursor::new(bytes))?;
+    if head.format == ImageFormat::Jpeg {
+        header::check_jpeg(bytes)?;
+    }
+    decode_guarded(|| {
+        let decoder = open_decoder(bytes, &head)?;
+        DynamicImage::from_decoder(decoder).map_err(|e| ImageProblem::Decode(decoder_reason(&e)))
+    })
+}
+
+/// The decoder of an image, within the limits. It has read the header and checked whether it can decode the variant.
+pub(super) fn open_decoder<'a>(
+    bytes: &'a [u8],
+    head: &ImageHeader,
+) -> Result<impl ImageDecoder + 'a, ImageProblem> {
     let format = match head.format {
-        ImageFormat::Jpeg => {
-            header::check_jpeg(bytes)?;
-            image::ImageFormat::Jpeg
-        }
+        ImageFormat::Jpeg => image::ImageFormat::Jpeg,
         ImageFormat::Png => image::ImageFormat::Png,
         ImageFormat::Tiff => image::ImageFormat::Tiff,
         ImageFormat::WebP => image::ImageFormat::WebP,
     };
-    let failed = |e: image::ImageError| ImageProblem::Decode(decoder_reason(&e));
     let mut reader = ImageReader::with_format(Cursor::new(bytes), format);
     let mut limits = Limits::default();
     limits.max_image_width = Some(MAX_SIDE);
     limits.max_image_height = Some(MAX_SIDE);
     limits.max_alloc = Some(MAX_DECODED_BYTES);
     reader.limits(limits);
-    decode_guarded(|| {
-        let decoder = reader.into_decoder().map_err(failed)?;
-        if decoder.dimensions() != (head.width, head.height) || decoder.total_bytes() > MAX_DECODED_BYTES {
-            let (width, height) = decoder.dimensions();
-            return Err(ImageProblem::Size { width, height });
-        }
-        DynamicImage::from_decoder(decoder).map_err(failed)
-    })
+    let decoder = reader.into_decoder().map_err(|e| ImageProblem::Decode(decoder_reason(&e)))?;
+    if decoder.dimensions() != (head.width, head.height) || decoder.total_bytes() > MAX_DECODED_BYTES {
+        let (width, height) = decoder.dimensions();
+        return Err(ImageProblem::Size { width, height });
+    }
+    Ok(decoder)
 }
 
 /// Whether this thread is inside a third-party decoder or other guarded work, whose panics become errors of the image.
@@ -116,7 +109,9 @@ pub fn decoder_is_running() -> bool {
 }
 
 /// Runs an image decoder and turns a panic into an error.
-fn decode_guarded<T>(decoder: impl FnOnce() -> Result<T, ImageProblem>) -> Result<T, ImageProblem> {
+pub(super) fn decode_guarded<T>(
+    decoder: impl FnOnce() -> Result<T, ImageProblem>,
+) -> Result<T, ImageProblem> {
     catch_decoder_panic(decoder)
         .unwrap_or_else(|| Err(ImageProblem::Decode("the decoder broke down; convert it".to_owned())))
 }
@@ -132,13 +127,17 @@ pub fn catch_decoder_panic<T>(decoder: impl FnOnce() -> T) -> Option<T> {
 
 /// The reason of a decoder error, for one line.
 fn decoder_reason(error: &image::ImageError) -> String {
-    let text = error.to_string();
+    reason_of(&error.to_string())
+}
+
+/// The text of a decoder error as a reason, for one line.
+pub(super) fn reason_of(text: &str) -> String {
     if text.to_lowercase().contains("unexpected end") {
         return "the file ends too early; copy it again".to_owned();
     }
     // "Format error decoding Png: CRC error: …" repeats the format.
     let reason = text.split_once(" decoding ").and_then(|(_, rest)| rest.split_once(": ")).map(|(_, r)| r);
-    crate::text::excerpt(reason.unwrap_or(&text).trim_end_matches('.'))
+    crate::text::excerpt(reason.unwrap_or(text).trim_end_matches('.'))
 }
 
 /// Rounds 16 bits to 8.

@@ -6,6 +6,7 @@
 
 pub mod area_filter;
 pub mod caption;
+mod check;
 pub mod decode;
 pub mod encode;
 pub mod exif;
@@ -20,9 +21,9 @@ mod webp_header;
 
 use std::path::{Path, PathBuf};
 
+pub use check::{check, check_file};
 pub use decode::{
-    catch_decoder_panic, check_file, decode, decode_file, decode_mask, decode_mask_file, decoder_is_running,
-    to_picture,
+    catch_decoder_panic, decode, decode_file, decode_mask, decode_mask_file, decoder_is_running, to_picture,
 };
 pub use exif::Exposure;
 pub use header::{ImageFormat, ImageHeader, read_header};

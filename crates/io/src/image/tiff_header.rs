@@ -28,6 +28,16 @@ mod field {
 /// Photometric interpretations of raw files: colour filter array, and linear raw.
 const RAW_PHOTOMETRIC: [u64; 2] = [32803, 34892];
 
+/// Names of photometric interpretations that the decoder does not convert.
+const UNREAD_PHOTOMETRIC: [(u64, &str); 6] = [
+    (3, "a palette"),
+    (4, "a transparency mask"),
+    (6, "YCbCr colours"),
+    (8, "CIELab colours"),
+    (9, "ICCLab colours"),
+    (10, "ITULab colours"),
+];
+
 /// Whether a file begins as TIFF or BigTIFF do.
 pub(super) fn is_tiff(start: &[u8]) -> bool {
     matches!(start, [b'I', b'I', 42 | 43, 0, ..] | [b'M', b'M', 0, 42 | 43, ..])
@@ -179,6 +189,9 @@ pub(super) fn read(source: impl Read + Seek) -> Result<ImageHeader, ImageProblem
     let bits = file.find(&entries, field::BITS_PER_SAMPLE)?.unwrap_or(1);
     let channels = file.find(&entries, field::SAMPLES_PER_PIXEL)?.unwrap_or(1);
     let refused = |what: String, expected| Err(ImageProblem::Variant(what, expected));
+    if let Some((_, name)) = UNREAD_PHOTOMETRIC.iter().find(|(number, _)| photometric == Some(*number)) {
+        return refused(format!("TIFF with {name}"), "RGB, grey or CMYK");
+    }
     if !matches!(file.find(&entries, field::SAMPLE_FORMAT)?, None | Some(1 | 4)) {
         return refused("TIFF with signed or floating-point samples".to_owned(), "unsigned integers");
     }
