@@ -113,6 +113,35 @@ fn tables_may_be_separated_in_every_usual_way() {
     }
 }
 
+#[test]
+fn columns_are_taken_by_their_names_with_units_and_unknown_names_are_refused() {
+    let scratch = tempfile::tempdir().unwrap();
+    let read = |text: &str| {
+        let path = scratch.path().join("t.csv");
+        std::fs::write(&path, text).unwrap();
+        input::read(&path, &ReadRequest::default())
+    };
+    for text in [
+        "value [HU];z (mm);y (mm);x (mm)\n4;3;2;1\n",
+        "Temperature,Easting,Northing,Elevation\n4,1,2,3\n",
+        "value,pos_x,pos_y,pos_z\n4,1,2,3\n",
+        "x_coord,y_coord,z_coord,value\n1,2,3,4\n",
+        "V1,V2,V3,V4\n1,2,3,4\n",
+        "a,b,c,value\n1,2,3,4\n",
+        "x;y;z;value\n1,0;2,0;3,0;0,4e1\n",
+        "1,0\t2,0\t3,0\t4,0\n",
+    ] {
+        let samples = read(text).unwrap_or_else(|e| panic!("{text}: {e}")).samples();
+        assert_eq!((samples.points, samples.values), (vec![[1.0, 2.0, 3.0]], vec![4.0]), "{text}");
+    }
+    for header in ["value,a,b,c", "temperature,row,column,layer"] {
+        let line = read(&format!("{header}\n4,1,2,3\n")).unwrap_err().to_string();
+        assert!(line.contains("header: names no coordinates") && !line.contains('\n'), "{line}");
+        assert!(line.contains(&header.replace(',', " ")), "{line}");
+    }
+    assert!(read("x;y;z;v\n1.000,5;2;3;4\n").unwrap_err().to_string().contains("line 2: not a row"));
+}
+
 /// Version 0.2.0 fitted this file with `field fit -n 2 --solver lm` to 24 x 20 x 16 voxels of `10 + two bumps`, 0.5, 0.75
 /// and 1 apart, the first of them at (-3, 2, 1).
 #[test]

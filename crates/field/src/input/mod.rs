@@ -15,6 +15,7 @@
 //! that a header names must be in the same folder or below.
 
 mod checks;
+mod column_names;
 mod error;
 mod metaimage;
 mod nifti;

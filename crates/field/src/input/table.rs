@@ -1,8 +1,9 @@
 //! Tables of samples: rows of numbers, separated by commas, semicolons, tabs or blanks.
 //!
-//! A line of names before the rows decides which columns are taken: `x`, `y`, `z`, and `value`, `v`, `intensity` or
-//! `density`, or the only other column. The line may be a comment, as NumPy writes it. Without such names, the columns
-//! are `x y z value`, and exactly these.
+//! A line of names before the rows decides which columns are taken: the coordinates (`column_names.rs`), and `value`,
+//! `v`, `intensity` or `density`, or the only other column. The line may be a comment, as NumPy writes it. Without
+//! names, the columns are `x y z value`, and exactly these. Names of which none is a coordinate are refused, unless they
+//! only count the columns or the last is a value. In tables separated by semicolons or tabs, commas are decimal.
 
 use std::io::Read;
 
@@ -11,9 +12,7 @@ use gausset_io::text::{counted, quote};
 use crate::error::ContentError;
 use crate::fit::Samples;
 use crate::input::checks::ReadRequest;
-
-/// Names of the column of values, the clearest first.
-const VALUE_NAMES: [&str; 5] = ["value", "values", "v", "intensity", "density"];
+use crate::input::column_names::{self, plain_name};
 
 /// Reads samples; a missing number is NaN.
 pub(crate) fn read(bytes: &[u8], wanted: &ReadRequest<'_>) -> Result<Samples, ContentError> {
@@ -56,27 +55,30 @@ struct Columns {
 }
 
 impl Columns {
-    /// The columns by their names; `None` if these say nothing about coordinates.
+    /// The columns by their names; `None` if they are taken in their order.
     fn named(
         names: &[String],
         purpose: Purpose,
         wanted: &ReadRequest<'_>,
     ) -> Result<Option<Self>, ContentError> {
-        let place = |wanted: &str| names.iter().position(|name| name == wanted);
-        let axes = ["x", "y", "z"].map(place);
+        let axes = column_names::axes(names);
+        let value = column_names::value(names);
         let [Some(x), Some(y), Some(z)] = axes else {
-            if axes.iter().all(Option::is_none) {
-                return Ok(None);
-            }
             let found = quote(&names.join(" "));
-            let error =
-                ContentError::unexpected("header", "a coordinate is missing", purpose.columns(), found);
+            let wrong = |what| ContentError::unexpected("header", what, purpose.columns(), found);
+            if axes.iter().all(Option::is_none) {
+                let is_last = value.is_some_and(|value| value + 1 == names.len());
+                return match is_last || column_names::is_numbering(names) {
+                    true => Ok(None),
+                    false => Err(wrong("names no coordinates").with_advice("name the columns so")),
+                };
+            }
+            let error = wrong("a coordinate is missing");
             return Err(error.with_advice("for samples in 2-D, add a column z of zeros"));
         };
         let mut places = vec![x, y, z];
         let mut others: Vec<usize> = (0..names.len()).filter(|i| !places.contains(i)).collect();
         if purpose == Purpose::Samples {
-            let value = VALUE_NAMES.iter().find_map(|name| place(name));
             let only = if let [only] = others[..] { Some(only) } else { None };
             let Some(value) = value.or(only) else {
                 let (expected, found) = ("value, v, intensity or density", quote(&names.join(" ")));
@@ -124,11 +126,23 @@ fn delimiter(bytes: &[u8]) -> u8 {
 /// The fields of a line. Consecutive blanks count as one.
 fn fields<'a>(line: impl Iterator<Item = &'a [u8]>, delimiter: u8) -> Vec<String> {
     let is_field = |field: &&[u8]| delimiter != b' ' || !field.is_empty();
-    line.filter(is_field).map(|field| String::from_utf8_lossy(field).trim().to_owned()).collect()
+    let has_decimal_commas = matches!(delimiter, b';' | b'\t');
+    let field = |field: &[u8]| {
+        let text = String::from_utf8_lossy(field).trim().to_owned();
+        if has_decimal_commas { with_decimal_point(text) } else { text }
+    };
+    line.filter(is_field).map(field).collect()
 }
 
-fn lower_case(names: &[String]) -> Vec<String> {
-    names.iter().map(|name| name.trim_matches(['"', '\'', '\u{feff}']).trim().to_lowercase()).collect()
+/// A number with a decimal comma as one with a point; other text is kept.
+fn with_decimal_point(text: String) -> String {
+    let is_candidate = text.matches(',').count() == 1 && !text.contains('.');
+    let pointed = if is_candidate { text.replace(',', ".") } else { String::new() };
+    if number(&pointed).is_some_and(f64::is_finite) { pointed } else { text }
+}
+
+fn plain_names(names: &[String]) -> Vec<String> {
+    names.iter().map(|name| plain_name(name)).collect()
 }
 
 /// Names in the last comment before the rows, which may have another separator.
@@ -138,8 +152,8 @@ fn names_in_comment(bytes: &[u8], delimiter: u8) -> Option<Vec<String>> {
     let comment = comments.filter(|line| !line.is_empty()).last()?.trim_ascii_start();
     let text = comment.strip_prefix(b"#")?.trim_ascii();
     [delimiter, b' '].into_iter().find_map(|d| {
-        let names = lower_case(&fields(text.split(|b| *b == d), d));
-        ["x", "y", "z"].iter().all(|axis| names.iter().any(|name| name == axis)).then_some(names)
+        let names = plain_names(&fields(text.split(|b| *b == d), d));
+        column_names::axes(&names).iter().all(Option::is_some).then_some(names)
     })
 }
 
@@ -180,7 +194,7 @@ fn rows(
         if std::mem::take(&mut is_first) {
             let is_name = |field: &String| !field.is_empty() && number(field).is_none();
             if fields.iter().any(is_name) && fields.iter().all(|f| f.is_empty() || is_name(f)) {
-                columns = Columns::named(&lower_case(&fields), purpose, wanted)?;
+                columns = Columns::named(&plain_names(&fields), purpose, wanted)?;
                 continue;
             }
         }
