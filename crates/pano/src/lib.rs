@@ -27,5 +27,5 @@ pub use cut::{
 pub use gausset_jpeg::plane;
 pub use mask::{mask_names, sphere_mask};
 pub use poses::{export, far_points, landmarks, lens_pose};
-pub use source::{calibrate, frames, gps_track, load, metadata, recognise, sphere_video, video};
+pub use source::{calibrate, frames, full_sphere, gps_track, load, metadata, recognise, sphere_video, video};
 pub use sphere::{coverage, cube, eac, fisheye, geometry, layout, lens_views, projection, rig, unproject};

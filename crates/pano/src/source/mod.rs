@@ -4,6 +4,7 @@ pub mod calibrate;
 pub(crate) mod colour_conversion;
 pub(crate) mod decoded;
 pub mod frames;
+pub mod full_sphere;
 pub mod gps_track;
 pub(crate) mod json;
 pub(crate) mod lens_names;

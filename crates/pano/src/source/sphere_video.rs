@@ -142,19 +142,8 @@ impl SphereVideo {
     /// # Errors
     /// ffmpeg fails.
     pub fn shows_two_circles(&self, stop: &AtomicBool) -> Result<bool, VideoError> {
-        let size = [2 * SMALL_HEIGHT as u32, SMALL_HEIGHT as u32];
-        let mut reader = self.video.start_reduced(size, true, stop)?;
-        let mut grey = Vec::new();
-        for _ in 0..MAX_EXAMINED_FRAMES {
-            if !reader.read_image(&self.video, &mut grey)? {
-                break;
-            }
-            let sum: u64 = grey.iter().map(|&value| u64::from(value)).sum();
-            if sum > DARK_MEAN * grey.len() as u64 {
-                return Ok(shows_two_circles(&grey, 2 * SMALL_HEIGHT));
-            }
-        }
-        Ok(false)
+        let grey = first_bright_frame(&self.video, stop)?;
+        Ok(grey.is_some_and(|grey| shows_two_circles(&grey, 2 * SMALL_HEIGHT)))
     }
 
     /// Opens a video of two fisheye circles, described by `lenses`: both in one stream, in two streams, or in two files
@@ -258,6 +247,24 @@ impl SphereVideo {
         }
         text
     }
+}
+
+/// The first frame that is not dark, grey and reduced to twice [`SMALL_HEIGHT`] by [`SMALL_HEIGHT`] px; `None` if the
+/// first frames are.
+pub(super) fn first_bright_frame(video: &Video, stop: &AtomicBool) -> Result<Option<Vec<u8>>, VideoError> {
+    let size = [2 * SMALL_HEIGHT as u32, SMALL_HEIGHT as u32];
+    let mut reader = video.start_reduced(size, true, stop)?;
+    let mut grey = Vec::new();
+    for _ in 0..MAX_EXAMINED_FRAMES {
+        if !reader.read_image(video, &mut grey)? {
+            break;
+        }
+        let sum: u64 = grey.iter().map(|&value| u64::from(value)).sum();
+        if sum > DARK_MEAN * grey.len() as u64 {
+            return Ok(Some(grey));
+        }
+    }
+    Ok(None)
 }
 
 /// Layout of a GoPro MAX file, by the sizes of its streams.

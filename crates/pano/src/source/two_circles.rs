@@ -111,7 +111,7 @@ fn is_dark_between_discs(luma: &Plane, rows: usize) -> bool {
 }
 
 /// Every n-th pixel of every n-th row, about [`SMALL_HEIGHT`] rows; and the width.
-fn reduced(luma: &Plane) -> (Vec<u8>, usize) {
+pub(super) fn reduced(luma: &Plane) -> (Vec<u8>, usize) {
     let step = (luma.height / SMALL_HEIGHT).max(1);
     let (width, height) = (luma.width / step, luma.height / step);
     let rows = (0..height).map(|y| luma.row((y * step) as i32));
