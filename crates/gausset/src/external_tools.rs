@@ -11,6 +11,9 @@ use serde::Serialize;
 /// Time after which a program that prints nothing is stopped.
 const VERSION_TIMEOUT: Duration = Duration::from_secs(20);
 
+/// Names of the program of libheif that decodes, the present one first.
+pub(crate) const LIBHEIF_PROGRAMS: [&str; 2] = ["heif-dec", "heif-convert"];
+
 /// A program or library of others.
 #[derive(Clone, Debug, PartialEq, Eq, Serialize)]
 pub struct ExternalTool {
@@ -40,6 +43,7 @@ impl ExternalTool {
     pub fn all(stop: &AtomicBool) -> Vec<Self> {
         let mut tools = vec![colmap(stop)];
         tools.extend(["ffmpeg", "ffprobe"].map(|name| of_ffmpeg(name, stop)));
+        tools.push(libheif(stop));
         #[cfg(feature = "onnxruntime")]
         tools.push(onnx_runtime(stop));
         tools
@@ -84,6 +88,24 @@ fn of_ffmpeg(name: &'static str, stop: &AtomicBool) -> ExternalTool {
         }
         (Err(error), _) => ExternalTool::missing(name, needed_by, error.to_string()),
     }
+}
+
+/// The decoder of libheif: `heif-dec`, or `heif-convert` as it was called before, which may not report its version.
+fn libheif(stop: &AtomicBool) -> ExternalTool {
+    let (name, needed_by) = ("heif-convert", "HEIC photographs, unless ffmpeg decodes them");
+    let Some(path) = LIBHEIF_PROGRAMS.into_iter().find_map(find_program) else {
+        let fault = "not found in PATH; install it, for example: apt install libheif-examples";
+        return ExternalTool::missing(name, needed_by, fault.to_owned());
+    };
+    let mut version = None;
+    let mut on_line = |_, line: &str| {
+        let is_version = |word: &&str| word.starts_with(|c: char| c.is_ascii_digit()) && word.contains('.');
+        version = version.take().or_else(|| line.split_whitespace().find(is_version).map(str::to_owned));
+    };
+    let program = Program::new(&path).arg("--version").silence_limit(VERSION_TIMEOUT);
+    // Old versions take it for a mistake, but decode.
+    let _ = program.run(stop, &mut on_line);
+    ExternalTool::found(name, needed_by, version.unwrap_or_else(|| "unknown".to_owned()), path)
 }
 
 #[cfg(feature = "onnxruntime")]

@@ -4,7 +4,7 @@
 use std::path::{Path, PathBuf};
 
 use gausset::Failure;
-use gausset::photos::PhotographList;
+use gausset::photos::{FullSphere, PhotographList, full_sphere_of, full_sphere_of_folder};
 use gausset::saved_run::SavedRun;
 use gausset_field::fit::Samples;
 use gausset_field::input::{self as field_input, Input, ReadRequest};
@@ -84,7 +84,10 @@ impl RecognisedFile {
         let commands = ["run", "align"].map(|name| format!("{} -o scene/", command(name, folder)));
         let with_heif = match heif.len() as u64 {
             0 => String::new(),
-            count => format!("; {}, converted by ffmpeg or libheif", counted(count, "HEIC photograph")),
+            count => format!(
+                "; {}: needs libheif (heif-convert) or an ffmpeg that decodes HEIC",
+                counted(count, "HEIC photograph")
+            ),
         };
         let left_out = with_heif + &left_out;
         if names.is_empty() && !heif.is_empty() {
@@ -108,11 +111,15 @@ impl RecognisedFile {
         } else {
             "different sizes".to_owned()
         };
-        let place = shell_quote(folder);
-        if sizes.iter().all(|[width, height]| *width == 2 * height) {
-            let what = format!("{}, {size}, without cameras{left_out}", counted(count, "panorama"));
-            let pano = format!("gausset pano run {place} -o scene/");
-            return Some(Self::new("panoramas", what, &[pano]));
+        let kind = match full_sphere_of_folder(folder, &names) {
+            None => None,
+            Some(FullSphere::Panorama) => Some(("panoramas", "panorama")),
+            Some(FullSphere::TwoCircles) => Some(("two-circles", "unstitched image")),
+        };
+        if let Some((kind, noun)) = kind {
+            let circles = if kind == "two-circles" { " of two fisheye circles" } else { "" };
+            let what = format!("{}{circles}, {size}, without cameras{left_out}", counted(count, noun));
+            return Some(Self::new(kind, what, &pano_commands(kind == "two-circles", folder)));
         }
         let what = format!("{}, {size}, without cameras{left_out}", counted(count, "photograph"));
         Some(Self::new("photographs", what, &commands))
@@ -145,17 +152,18 @@ impl RecognisedFile {
                 let header = read_header(file).ok()?;
                 let what = format!("an image of {}x{} px", header.width, header.height);
                 let folder = file.parent().filter(|folder| !folder.as_os_str().is_empty());
-                let folder = shell_quote(folder.unwrap_or(Path::new(".")));
-                if header.width == 2 * header.height {
-                    let page = format!("{} --page", command("pano preview", file));
-                    let run = format!("gausset pano run {folder} -o scene/");
-                    return Some(Self::new(
-                        "picture",
-                        format!("{what}, a panorama by its shape"),
-                        &[page, run],
-                    ));
-                }
-                Some(Self::new("picture", what, &[format!("gausset run {folder} -o scene/")]))
+                let folder = folder.unwrap_or(Path::new("."));
+                let (kind, commands) = match full_sphere_of(file) {
+                    None => ("", vec![format!("gausset run {} -o scene/", shell_quote(folder))]),
+                    Some(FullSphere::Panorama) => {
+                        let page = format!("{} --page", command("pano preview", file));
+                        (", a panorama", [vec![page], pano_commands(false, folder)].concat())
+                    }
+                    Some(FullSphere::TwoCircles) => {
+                        (", two fisheye circles of an unstitched panorama", pano_commands(true, folder))
+                    }
+                };
+                Some(Self::new("picture", what + kind, &commands))
             }
             _ => None,
         }
@@ -240,6 +248,16 @@ impl RecognisedFile {
         let fit = format!("gausset field fit {} -o field.safetensors", shell_quote(file));
         Some(Self::new(what.0, what.1, &[fit]))
     }
+}
+
+/// The commands for a folder of panoramas, or of images of two fisheye circles.
+fn pano_commands(is_two_circles: bool, folder: &Path) -> Vec<String> {
+    let folder = shell_quote(folder);
+    if is_two_circles {
+        let calibrate = format!("gausset pano calibrate {folder} -o lens.json");
+        return vec![calibrate, format!("gausset pano run {folder} --lens lens.json -o scene/")];
+    }
+    vec![format!("gausset pano run {folder} -o scene/")]
 }
 
 /// The failure of a command that expects splats: for a file of another kind, names the kind and a command that uses it.

@@ -28,6 +28,7 @@ fn a_training_is_foreseen_on_each_device() {
     assert!(alone["question"].is_null() && alone["training"].is_null(), "{alone}");
     let tools: Vec<_> = alone["tools"].as_array().expect("tools").iter().collect();
     assert!(tools.iter().any(|tool| tool["name"] == "ffmpeg"), "{tools:?}");
+    assert!(tools.iter().any(|tool| tool["name"] == "heif-convert"), "{tools:?}");
     for tool in tools {
         assert_eq!(tool["version"].is_string(), tool["path"].is_string(), "{tool}");
         assert_ne!(tool["version"].is_string(), tool["fault"].is_string(), "{tool}");

@@ -65,10 +65,15 @@ fn info_knows_what_the_program_makes_and_reads_and_the_command_for_it() {
         let text = workshop.succeed(&["info", path]).stdout;
         assert!(text.starts_with("what") && text.contains(command), "{path}: {text}");
     }
+    std::fs::create_dir(workshop.path("phone")).expect("a folder");
+    std::fs::write(workshop.path("phone/a.heic"), b"\0\0\0\x18ftypheic").expect("a file");
+    let heic = info(&workshop, "phone")["what"].to_string();
+    assert!(heic.contains("1 HEIC photograph: needs libheif (heif-convert) or an ffmpeg"), "{heic}");
     // A command that needs something else names what it was given, and its command.
     for (arguments, command) in [
         (&["view", "density.npy"][..], "gausset field fit density.npy"),
         (&["train", "photos", "-o", "never"], "photos -o scene/"),
+        (&["train", "photos"], "photos -o scene/"),
     ] {
         let refused = workshop.run(arguments);
         assert!(refused.code == 2 && refused.stderr.contains(command), "{refused:?}");

@@ -17,6 +17,7 @@ use gausset_process::{Program, find_program};
 use jpeg_encoder::{ColorType, Encoder, SamplingFactor};
 
 use super::list::{PhotographList, unreadable_line};
+use crate::external_tools::LIBHEIF_PROGRAMS;
 
 /// Quality of the JPEG copies, 1..100.
 const QUALITY: u8 = 95;
@@ -73,7 +74,7 @@ impl HeifPhotographs {
         });
         let mut decoder = HeifDecoder { programs: Vec::new(), silence_limit };
         if let (Some(name), Some(header)) = (list.heif.first(), headers.first()) {
-            let libheif = ["heif-dec", "heif-convert"].into_iter().find_map(find_program);
+            let libheif = LIBHEIF_PROGRAMS.into_iter().find_map(find_program);
             decoder.choose(find_program("ffmpeg"), libheif, &folder.join(name), header, stop);
         }
         if decoder.programs.is_empty() {

@@ -14,6 +14,7 @@ use gausset_sfm::model::FrameImages;
 use serde_json::{Value, json};
 
 use super::copies::{Photographs, usable_images};
+use super::full_sphere;
 use super::heif::HeifPhotographs;
 use super::list::has_one_size_per_folder;
 use super::{PhotoOptions, PhotographList};
@@ -71,12 +72,15 @@ pub(super) fn source(options: &PhotoOptions, host: &Host<'_>) -> Result<ImageSou
         let headers = list.check(photos)?;
         check_frame_count(photos, headers.len() + heif.headers.len(), false)?;
         lens.refuse_video_options()?;
+        full_sphere::refuse_folder(photos, &list.names)?;
         return Ok(ImageSource::Photographs(Photographs { list, headers, heif }));
     }
     lens.selection()?;
     let choice = FrameSelection { start: lens.start(), end: lens.end, ..FrameSelection::default() };
     let video = Video::open(photos, choice, LARGEST_FRAME, tool.tool_timeout(), host.stop());
-    Ok(ImageSource::Video(Box::new(video.map_err(|e| Failure::new("video", e))?)))
+    let video = video.map_err(|e| Failure::new("video", e))?;
+    full_sphere::refuse_video(&video, host)?;
+    Ok(ImageSource::Video(Box::new(video)))
 }
 
 /// Returns the photographs, or extracts the frames of a video to `output/frames`.

@@ -1,7 +1,8 @@
 //! Lists the photographs of a folder and its sub-folders: the one list that COLMAP, training and `info` share.
 //!
-//! Folders that hold masks, previews, rejected pictures or output of Gausset are left out, and so are hidden files and
-//! formats that are not read. Each exclusion has a line with its count.
+//! Folders that hold masks, depths, previews, rejected pictures or output of Gausset are left out, and so are folders
+//! whose file names all repeat those of the folder above, hidden files and formats that are not read. Each exclusion has
+//! a line with its count.
 
 use std::collections::{BTreeMap, BTreeSet};
 use std::path::{Path, PathBuf};
@@ -18,14 +19,43 @@ use crate::Failure;
 use crate::saved_run::SavedRun;
 
 /// Folders whose pictures are no photographs of the scene, in lower case.
-const EXCLUDED_FOLDERS: [&str; 10] = [
+const EXCLUDED_FOLDERS: [&str; 39] = [
     "masks",
     "mask",
+    "sky_masks",
+    "sky_mask",
+    "dynamic_masks",
     "segmentation",
     "segmentations",
+    "segments",
+    "semantics",
+    "semantic",
+    "instances",
+    "annotations",
+    "annotation",
+    "labels",
+    "alpha",
+    "alphas",
+    "mattes",
+    "matte",
+    "depth",
+    "depths",
+    "depth_maps",
+    "depthmaps",
+    "depth_map",
+    "normals",
+    "normal",
+    "normal_maps",
+    "confidence",
+    "edges",
+    "flow",
     "thumbs",
     "thumbnails",
     "thumbnail",
+    "previews",
+    "preview",
+    "small",
+    "lowres",
     "@eadir",
     "rejected",
     "__macosx",
@@ -157,12 +187,16 @@ struct Walk {
 impl Walk {
     /// Lists the folder of a name relative to the root, which is empty or ends in `/`.
     fn folder(&mut self, prefix: &str, depth: usize) -> Result<(), Failure> {
-        for name in self.entries_of(prefix)? {
+        let names = self.entries_of(prefix)?;
+        let stems = self.stems_above(prefix, &names);
+        for name in names {
             let below = format!("{prefix}{name}");
             let path = self.root.join(&below);
             if !path.is_dir() {
                 self.file(&name, below);
-            } else if let Some(folder) = self.exclusion(prefix, &name, &path) {
+            } else if let Some(folder) =
+                self.exclusion(prefix, &name, &path).or_else(|| repetition(prefix, &name, &path, &stems))
+            {
                 let count = self.count_pictures(&below, depth + 1)?;
                 *self.folders.entry(folder).or_default() += count;
             } else if depth < MAX_DEPTH && self.visited.insert(path.canonicalize().unwrap_or(path)) {
@@ -170,6 +204,17 @@ impl Walk {
             }
         }
         Ok(())
+    }
+
+    /// Stems of the readable pictures in a folder with these names, and of those in its folder `images`, in lower case.
+    fn stems_above(&self, prefix: &str, names: &[String]) -> BTreeSet<String> {
+        let is_readable = |name: &&String| named_format(Path::new(name)) == Some(NamedFormat::Readable);
+        let mut stems: BTreeSet<String> =
+            names.iter().filter(is_readable).map(|name| lower_stem(name)).collect();
+        if names.iter().any(|name| name == "images") {
+            stems.extend(stems_of(&self.root.join(prefix).join("images")).unwrap_or_default());
+        }
+        stems
     }
 
     /// Names in a folder, in byte order.
@@ -274,6 +319,45 @@ impl Walk {
     }
 }
 
+/// The stem of a file name, in lower case.
+fn lower_stem(name: &str) -> String {
+    Path::new(name).file_stem().map(|stem| stem.to_string_lossy().to_lowercase()).unwrap_or_default()
+}
+
+/// Stems of the pictures in a folder, in lower case; `None` if it holds folders or no pictures, or cannot be read.
+fn stems_of(folder: &Path) -> Option<BTreeSet<String>> {
+    let mut stems = BTreeSet::new();
+    for entry in input::read_dir(folder).ok()?.take(MAX_ENTRIES) {
+        let path = entry.ok()?.path();
+        if named_format(&path).is_some() {
+            stems.insert(lower_stem(path.file_name()?.to_str()?));
+        } else if path.is_dir() {
+            return None;
+        }
+    }
+    (!stems.is_empty()).then_some(stems)
+}
+
+/// Whether a folder is named as one of several cameras or as cameras name their folders: `cam1`, `left`, `100MEDIA`.
+fn is_camera_folder(name: &str) -> bool {
+    let lower = name.to_lowercase();
+    let is_numbered = lower.len() >= 3 && lower.bytes().take(3).all(|b| b.is_ascii_digit());
+    let sides = ["left", "right", "front", "back", "rear", "top", "bottom", "images"];
+    let word = lower.trim_end_matches(|c: char| !c.is_alphabetic());
+    is_numbered || lower.starts_with("cam") || sides.contains(&word)
+}
+
+/// Name under which a folder is left out whose pictures all repeat names of the folder above: derived ones.
+fn repetition(prefix: &str, name: &str, path: &Path, above: &BTreeSet<String>) -> Option<String> {
+    if above.is_empty() || is_camera_folder(name) {
+        return None;
+    }
+    let stems = stems_of(path)?;
+    stems
+        .is_subset(above)
+        .then(|| format!("{prefix}{name}, whose names repeat those of the photographs above it"))
+}
+
 #[cfg(test)]
 mod tests {
     use gausset_core::RgbImage8;
@@ -344,6 +428,47 @@ mod tests {
         for (line, start) in list.left_out.iter().zip(starts) {
             assert!(line.starts_with(start), "{line}");
         }
+    }
+
+    #[test]
+    fn folders_of_depths_and_of_pictures_derived_from_those_above_are_left_out() {
+        let folder = folder(&[
+            "a.png",
+            "b.png",
+            "Previews/x.png",
+            "depth_maps/x.png",
+            "sky_masks/x.png",
+            "enhanced/A.jpg",
+            "enhanced/b.jpg",
+            "cam1/a.png",
+            "100MEDIA/b.png",
+            "day2/a.png",
+            "day2/c.png",
+            "set/images/p.png",
+            "set/metric3d/p.png",
+        ]);
+        let list = PhotographList::of_folder(folder.path(), &[]).unwrap();
+        let expected = [
+            "100MEDIA/b.png",
+            "a.png",
+            "b.png",
+            "cam1/a.png",
+            "day2/a.png",
+            "day2/c.png",
+            "set/images/p.png",
+        ];
+        assert_eq!(list.names, expected);
+        let repeated = "whose names repeat those of the photographs above it";
+        let lines = [
+            "1 picture left out: in folders Previews".to_owned(),
+            "1 picture left out: in folders depth_maps".to_owned(),
+            "1 picture left out: in folders sky_masks".to_owned(),
+            format!("1 picture left out: in set/metric3d, {repeated}"),
+            format!("2 pictures left out: in enhanced, {repeated}"),
+        ];
+        let mut found = list.left_out;
+        found.sort();
+        assert_eq!(found, lines);
     }
 
     #[test]

@@ -9,6 +9,7 @@
 
 pub(crate) mod alignment;
 mod copies;
+mod full_sphere;
 mod heif;
 mod images;
 mod list;
@@ -18,6 +19,7 @@ mod picture_report;
 use std::path::PathBuf;
 
 pub use alignment::{LeftOut, PhotoAlignment};
+pub use full_sphere::{FullSphere, full_sphere_of, full_sphere_of_folder};
 use gausset_io::atomic::Overwrite;
 use gausset_io::dataset::CameraModel;
 use gausset_io::input_files::InputFiles;
