@@ -52,6 +52,7 @@ export function matrix([w, x, y, z]) {
 export const placeOf = (pose) => [0, 1, 2].map((k) => -(pose[k] * pose[3] + pose[4 + k] * pose[7] + pose[8 + k] * pose[11]));
 
 const FARTHEST = 20; // radii of the scene
+const WIDEST = 110; // degrees
 
 export class Camera {
   constructor() {
@@ -76,6 +77,12 @@ export class Camera {
   }
   // Moves back from the pivot so that what fits into a square image also fits into a narrower one.
   fit(aspect) { if (aspect < 1) this.pos = add(this.pivot, scale(sub(this.pos, this.pivot), 1 / aspect)); }
+
+  // Widens the field of view so that the width of a camera (6 numbers) fits into a narrower image.
+  widen([width, , fx], aspect) {
+    const needed = 2 * Math.atan(width / 2 / fx / aspect) * 180 / Math.PI;
+    this.fov = Math.max(this.fov, Math.min(WIDEST, needed));
+  }
 
   copy() { return { pos: [...this.pos], rot: this.rot.map((r) => [...r]), pivot: [...this.pivot], fov: this.fov }; }
   set(view) { this.pos = [...view.pos]; this.rot = view.rot.map((r) => [...r]); this.pivot = [...view.pivot]; this.fov = view.fov; }

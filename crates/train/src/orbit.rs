@@ -3,6 +3,7 @@
 //! The orbit is derived from the cameras of the scene's dataset, or, for a bare splat file, from the splats.
 
 use gausset_core::camera::CameraError;
+use gausset_core::matrix::{self, rotation_from_quaternion};
 use gausset_core::se3::{self, IDENTITY3};
 use gausset_core::splats_transform::Similarity;
 use gausset_core::statistics::upper_median;
@@ -26,8 +27,15 @@ const FAINT_LOGIT: f32 = -2.2;
 /// Radius that an orbit should show, in median distances of the splats from their centre: all of an object whose splats
 /// are on its surface, but not the sky of a landscape.
 const RADIUS_IN_MEDIANS: f64 = 1.5;
-/// Fraction of the splats that the first view of a file shows: the outermost are often stray.
-const HOME_FRACTION: f64 = 0.98;
+/// Fraction of the splats that the first view of a file leaves out at least: stray ones. Up to ten times as many are, as
+/// far as they are apart from the others.
+const HOME_STRAY: f64 = 0.002;
+/// Largest gap between splats of an object, and largest reach of those that may be stray, in distances of the other
+/// outermost splats from the median. The head of a guitar is 2 % of its splats and reaches to 1.3 times the others.
+const MAX_GAP: f64 = 0.1;
+const MAX_REACH: f64 = 2.0;
+/// Extent of a splat, in standard deviations.
+const HOME_EXTENT: f64 = 2.0;
 /// Fraction of the frame that they fill.
 const HOME_FILL: f64 = 0.95;
 /// Sine of the elevation of an orbit around splats (20 degrees).
@@ -163,10 +171,10 @@ pub fn orbit_splats(
 /// The first view of splats without a dataset, and their size.
 #[derive(Clone, Debug, PartialEq)]
 pub struct HomeView {
-    /// Looks at the middle of the splats from a little above. 98 % of their centres are within the square in the middle
-    /// of its image.
+    /// Looks at the middle of the splats from a little above. All but stray ones are within the square in the middle of
+    /// its image.
     pub camera: NamedCamera,
-    /// Middle of the splats along each axis, without the outermost hundredth at both ends.
+    /// Middle of the splats along each axis, without stray ones at both ends.
     pub centre: [f64; 3],
     /// Median distance of the splats from this point, scene units; 1 if it is zero.
     pub radius: f64,
@@ -178,33 +186,51 @@ pub struct HomeView {
 pub fn home_view(splats: &Splats, up: Option<[f32; 3]>) -> Option<HomeView> {
     let orbit = orbit_splats(splats, 1, up, &ImageShape::default()).ok()?;
     let NamedCamera { name, camera, pose } = orbit.into_iter().next()?;
-    let usable = (0..splats.len()).filter(|&i| splats.is_valid(i));
-    let positions: Vec<[f64; 3]> = usable.map(|i| splats.means[i].map(f64::from)).collect();
-    let outer = 0.5 * (1.0 - HOME_FRACTION);
+    let usable: Vec<usize> = (0..splats.len()).filter(|&i| splats.is_valid(i)).collect();
+    let positions: Vec<[f64; 3]> = usable.iter().map(|&i| splats.means[i].map(f64::from)).collect();
     let centre = std::array::from_fn(|k| {
-        let along: Vec<f64> = positions.iter().map(|position| position[k]).collect();
-        0.5 * (quantile(along.clone(), outer) + quantile(along, 1.0 - outer))
+        let along = |sign: f64| positions.iter().map(|position| sign * position[k]).collect();
+        let [low, high] = [-1.0, 1.0].map(|sign| sign * outermost(along(sign), 0.5 * HOME_STRAY));
+        0.5 * (low + high)
     });
     let tangent = HOME_FILL * 0.5 * f64::from(camera.height) / camera.fy;
-    // The distance at which a centre is on the edge of the square.
-    let needed = positions.iter().map(|&position| {
+    // The distance at which a splat touches the edge of the square.
+    let needed = usable.iter().zip(&positions).map(|(&i, &position)| {
         let [x, y, z] = se3::mul_vec(&pose.rotation, se3::sub(position, centre));
-        x.abs().max(y.abs()) / tangent - z
+        let [width, height] = extent_in_camera(splats, i, &pose);
+        (x.abs() + width).max(y.abs() + height) / tangent - z
     });
     let median = upper_median(positions.iter().map(|&p| se3::distance(p, centre)).collect()).unwrap_or(0.0);
     let radius = if median > 0.0 { median } else { 1.0 };
-    let distance = quantile(needed.collect(), HOME_FRACTION).max(radius);
+    let distance = outermost(needed.collect(), HOME_STRAY).max(radius);
     let seen = se3::mul_vec(&pose.rotation, centre);
     let translation = [-seen[0], -seen[1], distance - seen[2]];
     let camera = NamedCamera { name, camera, pose: Pose { translation, ..pose } };
     Some(HomeView { camera, centre, radius })
 }
 
-/// The value below which this fraction of the values lies; 0 of no values.
-fn quantile(mut values: Vec<f64>, fraction: f64) -> f64 {
-    let place = (fraction * values.len() as f64).ceil().max(1.0) as usize - 1;
-    let last = values.len().saturating_sub(1);
-    if values.is_empty() { 0.0 } else { *values.select_nth_unstable_by(place.min(last), f64::total_cmp).1 }
+/// Half the width and height of a splat in a camera far away, scene units.
+fn extent_in_camera(splats: &Splats, i: usize, pose: &Pose) -> [f64; 2] {
+    let axes = matrix::mul(&pose.rotation, &rotation_from_quaternion(splats.quats[i].map(f64::from)));
+    let scales = splats.log_scales[i].map(|log_scale| libm::exp(f64::from(log_scale)));
+    std::array::from_fn(|row| HOME_EXTENT * se3::norm(std::array::from_fn(|k| axes[row][k] * scales[k])))
+}
+
+/// The largest value that is not stray; 0 of no values. The fraction `stray` is; up to ten times as many are from the
+/// first gap on, or all of them where they reach far.
+fn outermost(mut values: Vec<f64>, stray: f64) -> f64 {
+    values.sort_unstable_by(f64::total_cmp);
+    let place =
+        |fraction: f64| ((fraction * values.len() as f64).ceil().max(1.0) as usize).min(values.len()) - 1;
+    if values.is_empty() {
+        return 0.0;
+    }
+    let (inner, outer) = (place(1.0 - 10.0 * stray), place(1.0 - stray));
+    let (safe, median) = (values[inner], values[place(0.5)]);
+    let width = safe - median;
+    let beyond = values[inner..=outer].windows(2).take_while(|pair| pair[1] - pair[0] <= MAX_GAP * width);
+    let found = beyond.last().map_or(safe, |pair| pair[1]);
+    if found - median > MAX_REACH * width { safe } else { found }
 }
 
 /// A circle in space.
@@ -340,7 +366,7 @@ mod tests {
     }
 
     #[test]
-    fn the_first_view_of_a_file_shows_98_of_100_splats_in_a_square_and_fills_it() {
+    fn the_first_view_of_a_file_shows_all_but_stray_splats_in_a_square_and_fills_it() {
         // A long thing with its weight at one end, and one splat in a hundred far away.
         let mut long = Splats::with_capacity(0, 1000);
         for k in 0..1000 {
@@ -362,12 +388,40 @@ mod tests {
             };
             let within = |reach: f64| splats.means.iter().filter(|mean| beside(mean) <= reach).count();
             let all = splats.len() as f64;
-            assert!(within(1.0) as f64 >= 0.98 * all, "{} of {all}", within(1.0));
-            assert!((within(0.9) as f64) < 0.98 * all, "closer would do");
+            let shown = if splats.len() == 1000 { 0.988 } else { 0.98 };
+            assert!(within(1.0) as f64 >= shown * all, "{} of {all}", within(1.0));
+            assert!((within(0.8) as f64) < shown * all, "closer would do");
             let [x, y, _] = pose.apply(home.centre);
             assert!(close([x, y, 0.0], [0.0; 3]), "its middle is in the middle");
         }
         assert_eq!(home_view(&Splats::default(), None), None);
+    }
+
+    #[test]
+    fn the_first_view_shows_a_thin_end_and_not_stray_splats() {
+        // A body, a neck, and a head of the outermost 1.5 % of the splats, with large splats.
+        let at = |k: usize| if k < 700 { k as f64 / 700.0 } else { 1.0 + (k - 700) as f64 / 300.0 };
+        let mut guitar = Splats::with_capacity(0, 1001);
+        for k in 0..1000 {
+            let y = if k < 985 { at(k) } else { 2.0 + (k - 985) as f64 / 30.0 };
+            guitar.push(
+                [0.01 * (k % 7) as f32, y as f32, 0.0],
+                [-4.0; 3],
+                [1.0, 0.0, 0.0, 0.0],
+                2.0,
+                &[0.0; 3],
+            );
+        }
+        let row = |splats: &Splats, y: f64| {
+            let NamedCamera { camera, pose, .. } = home_view(splats, None).unwrap().camera;
+            let [_, row] = camera.project(pose.apply([0.0, y, 0.0]));
+            row / f64::from(camera.height)
+        };
+        let far = 2.0 + 12.0 / 30.0 + 2.0 * 0.018;
+        assert!((0.0..=1.0).contains(&row(&guitar, far)) && (0.0..=1.0).contains(&row(&guitar, 0.0)));
+        let before = row(&guitar, far);
+        guitar.push([0.0, 50.0, 0.0], [-4.0; 3], [1.0, 0.0, 0.0, 0.0], 2.0, &[0.0; 3]);
+        assert!((row(&guitar, far) - before).abs() < 0.02, "one stray splat changes nothing");
     }
 
     #[test]

@@ -140,10 +140,13 @@ function leave() {
   list();
 }
 function mode() { $('mode').textContent = inWords(camera); }
-// The first view; one without a camera is moved back on a narrow screen.
+// The first view. On a narrow screen one without a camera is moved back, and that of a camera is widened.
 function goHome() {
   camera.set(first);
-  if (!scene.cameras.length && !first.isOwn) camera.fit($('view').clientWidth / $('view').clientHeight);
+  if (first.isOwn) return;
+  const aspect = $('view').clientWidth / $('view').clientHeight;
+  if (scene.cameras.length) camera.widen(scene.start.camera, aspect); else camera.fit(aspect);
+  $('fov').value = camera.fov;
 }
 function go(index) {
   const at = scene.cameras[index];
