@@ -156,9 +156,8 @@ pub(crate) fn trained(trained: &Trained, is_verbose: bool) -> Lines {
     } else if *end == RunEnd::Finished {
         rows.push(("PSNR", "not measured: no held-out images".to_owned()));
     }
-    let rate = summary.steps as f64 / summary.seconds.max(f64::MIN_POSITIVE);
-    let rate =
-        if summary.steps > 0 { format!(", {} it/s on average", three_digits(rate)) } else { String::new() };
+    let rate = summary.it_per_s();
+    let rate = rate.map_or_else(String::new, |rate| format!(", {} it/s on average", three_digits(rate)));
     rows.push(("steps", grouped(summary.steps)));
     rows.push(("splats", grouped(summary.splats)));
     rows.push(("time", format!("{}{rate}", duration(summary.seconds))));

@@ -206,6 +206,9 @@ pub struct RunSummary {
     pub seconds: f64,
     /// CPU seconds of training over all sessions.
     pub cpu_seconds: f64,
+    /// Wall seconds in training steps over all sessions, without checkpoints and exports; 0 if unknown.
+    #[serde(default)]
+    pub step_seconds: f64,
     /// Mean PSNR of the held-out views in dB; `None` if not measured or infinite.
     pub psnr: Option<f64>,
     /// Mean SSIM of the held-out views.
@@ -226,6 +229,14 @@ impl RunSummary {
     /// The value of `kind`.
     pub const KIND: &str = "run";
 
+    /// Steps per second of time in steps, as [`RunProgress::it_per_s`] over the whole run; of the whole time where the
+    /// time in steps is unknown. `None` before the first step.
+    #[must_use]
+    pub fn it_per_s(&self) -> Option<f64> {
+        let seconds = if self.step_seconds > 0.0 { self.step_seconds } else { self.seconds };
+        (self.steps > 0 && seconds > 0.0).then(|| self.steps as f64 / seconds)
+    }
+
     /// The summary of a run before its first step.
     pub(crate) fn empty() -> Self {
         Self {
@@ -234,6 +245,7 @@ impl RunSummary {
             splats: 0,
             seconds: 0.0,
             cpu_seconds: 0.0,
+            step_seconds: 0.0,
             psnr: None,
             ssim: None,
             scores: Scores::default(),

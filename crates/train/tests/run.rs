@@ -12,6 +12,7 @@ use common::{
 };
 use gausset_core::engine::DensityRule;
 use gausset_io::atomic::Overwrite;
+use gausset_io::splat::LoadOptions;
 use gausset_train::{
     Event, Exposure, FreeSpace, MemoryLimit, RecordedRun, Run, RunEnd, RunWarning, Strategy, TrainConfig,
     TrainError, TrainOptions, Up, read_summary, resumable_config,
@@ -158,9 +159,12 @@ fn the_summary_of_a_run_is_read_from_its_folder_finished_or_not() {
     let summary = read_summary(&run).unwrap();
     assert_eq!((summary.steps, summary.splats, summary.psnr), (20, 200, None));
     assert_eq!((stopped.end, stopped.summary.steps), (RunEnd::Stopped, 20));
+    let splats = gausset_io::splat::load(&run.join("splats.ply"), &LoadOptions::default()).unwrap().splats;
+    assert_eq!(splats.len(), 200, "a stopped run can be looked at");
     let outcome = resume(&TrainOptions::default(), &mut MockEngine::default(), &run, &mut ignore).unwrap();
     assert_eq!(read_summary(&run).unwrap(), outcome.summary);
     assert!(outcome.summary.psnr.is_some() && outcome.summary.seconds > 0.0);
+    assert!((0.0..=outcome.summary.seconds).contains(&outcome.summary.step_seconds));
     let json = serde_json::to_value(&outcome.summary).unwrap();
     let keys: Vec<&String> = json.as_object().unwrap().keys().collect();
     let expected = [
@@ -177,6 +181,7 @@ fn the_summary_of_a_run_is_read_from_its_folder_finished_or_not() {
         "splats",
         "ssim",
         "ssim_colour_corrected",
+        "step_seconds",
         "steps",
         "training_haze",
         "training_psnr",

@@ -125,7 +125,9 @@ impl Run {
             return Ok(AdvanceOutcome::Saved);
         }
         if self.clock.done() < self.clock.end() {
+            let was_in_step = self.clock.enter_step();
             let due = self.do_step()?;
+            self.clock.leave_step(was_in_step);
             self.phase = RunPhase::Training(due);
             return Ok(AdvanceOutcome::Step);
         }
@@ -185,7 +187,10 @@ impl Run {
     pub(super) fn take_report(&mut self, wait: Wait) -> Result<f64, TrainError> {
         let _span = gausset_prof::span("report");
         let step = self.clock.done();
+        // Steps of an asynchronous device may end only here.
+        let was_in_step = self.clock.enter_step();
         let report = self.device.take_report(wait, step, &mut |warning| self.outputs.warn(warning));
+        self.clock.leave_step(was_in_step);
         let report = report.map_err(|error| self.device_error(error))?;
         if report.splats == 0 {
             return Err(self.no_splats());
@@ -250,6 +255,7 @@ impl Run {
             unreadable: self.feed.unreadable(),
             seconds,
             cpu_seconds,
+            step_seconds: Some(self.clock.step_seconds()),
             loss_sum: monitor.loss_sum,
             loss_steps: monitor.loss_steps,
             skipped_updates: monitor.skipped_updates,
@@ -267,10 +273,12 @@ impl Run {
         self.outputs.export(self.clock.done(), state, &self.dataset, &self.corrections, scene)
     }
 
-    /// Saves a checkpoint and ends the run.
+    /// Saves a checkpoint and `splats.ply`, and ends the run. The checkpoint comes first: it is what a second signal must
+    /// not lose.
     fn stop(&mut self) -> Result<AdvanceOutcome, TrainError> {
         let state = self.save()?;
         self.checkpoint(&state)?;
+        self.export(state)?;
         self.outputs.sync_log()?;
         let outcome = self.outcome(RunEnd::Stopped, None);
         Ok(self.end(outcome))
@@ -398,6 +406,7 @@ impl Run {
             splats: monitor.splats,
             seconds,
             cpu_seconds,
+            step_seconds: self.clock.step_seconds(),
             psnr: scored.and_then(|report| report.psnr),
             ssim: scored.and_then(|report| report.ssim),
             scores: scored.map(|report| report.scores).unwrap_or_default(),

@@ -18,6 +18,8 @@ pub(super) struct Clock {
     /// Maps steps of the run to steps of the schedules.
     plan: StepPlan,
     stopwatch: Stopwatch,
+    /// The time in steps, without checkpoints and exports: steps per second are counted in it.
+    in_steps: Stopwatch,
     /// Steps per second.
     rate: Rate,
     forecast: Forecast,
@@ -28,18 +30,22 @@ pub(super) struct Clock {
 }
 
 impl Clock {
-    /// A running clock after `done` steps, which took `seconds` of wall and CPU time.
+    /// A running clock after `done` steps, which took `seconds` of wall and CPU time, `step_seconds` of them in steps.
     pub(super) fn start(
         done: u64,
         plan: StepPlan,
         [seconds, cpu_seconds]: [f64; 2],
+        step_seconds: f64,
         forecast: Forecast,
     ) -> Self {
+        let mut in_steps = Stopwatch::start(step_seconds, cpu_seconds);
+        in_steps.pause();
         Self {
             done,
             plan,
             stopwatch: Stopwatch::start(seconds, cpu_seconds),
-            rate: Rate::starting_at(seconds),
+            rate: Rate::starting_at(in_steps.read()[0]),
+            in_steps,
             forecast,
             cost_rate: Rate::starting_at(seconds),
             predicted_seconds: None,
@@ -82,6 +88,25 @@ impl Clock {
         self.stopwatch.read()
     }
 
+    /// Wall seconds in steps so far, over all sessions.
+    pub(super) fn step_seconds(&self) -> f64 {
+        self.in_steps.read()[0]
+    }
+
+    /// Begins to count time as time in steps. Returns whether it counted before, for [`Self::leave_step`].
+    pub(super) fn enter_step(&mut self) -> bool {
+        let was_running = self.in_steps.is_running();
+        self.in_steps.resume();
+        was_running
+    }
+
+    /// Ends to count time as time in steps, unless it counted before [`Self::enter_step`].
+    pub(super) fn leave_step(&mut self, was_running: bool) {
+        if !was_running {
+            self.in_steps.pause();
+        }
+    }
+
     /// Predicted seconds for the steps, if measured.
     pub(super) fn predicted_seconds(&self) -> Option<f64> {
         self.predicted_seconds
@@ -96,7 +121,6 @@ impl Clock {
     pub(super) fn resume(&mut self) {
         self.stopwatch.resume();
         let [seconds, _] = self.stopwatch.read();
-        self.rate.resume_from(seconds);
         self.cost_rate.resume_from(seconds);
     }
 
@@ -153,10 +177,10 @@ impl Clock {
     }
 
     /// Updates the speed of the run from a report of the device; a limited run decides again how many steps it has.
-    /// Returns the steps per second, and the seconds left if the report contains steps.
+    /// Returns the steps per second of time in steps, and the seconds left if the report contains steps.
     pub(super) fn update(&mut self, recipe: &Recipe, report: &StepReport) -> (f64, Option<f64>) {
         let [seconds, _] = self.stopwatch.read();
-        let it_per_s = self.rate.update(report.steps as f64, seconds);
+        let it_per_s = self.rate.update(report.steps as f64, self.step_seconds());
         let seconds_left = match report.steps {
             0 => None,
             _ => self.update_forecast(recipe, report, seconds),
@@ -291,6 +315,18 @@ mod tests {
         assert_eq!(watch.read(), [seconds, cpu_seconds]);
         watch.resume();
         assert!(watch.read()[0] >= seconds);
+    }
+
+    #[test]
+    fn only_time_in_steps_counts_for_their_rate() {
+        let mut watch = Stopwatch::start(2.0, 0.0);
+        watch.pause();
+        std::thread::sleep(std::time::Duration::from_millis(2));
+        assert_eq!(watch.read()[0], 2.0);
+        watch.resume();
+        std::thread::sleep(std::time::Duration::from_millis(2));
+        watch.pause();
+        assert!(watch.read()[0] >= 2.002);
     }
 
     #[test]

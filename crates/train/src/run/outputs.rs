@@ -220,6 +220,9 @@ pub(super) struct CheckpointHeader {
     pub(super) seconds: f64,
     /// CPU seconds of training so far.
     pub(super) cpu_seconds: f64,
+    /// Wall seconds in steps so far; missing in checkpoints of older versions.
+    #[serde(default)]
+    pub(super) step_seconds: Option<f64>,
     /// Sum of the losses since the last report.
     pub(super) loss_sum: f64,
     /// Steps since the last report.

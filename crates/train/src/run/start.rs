@@ -191,11 +191,13 @@ impl Run {
         let cache_bytes = MemoryPlan::downsampled_budget(device.memory().limit);
         let mut feed = Feed::new(loader, config.recipe.seed, cursor, cache_bytes);
         let mut monitor = ReportMonitor::new(state.splats.len() as u64);
-        let (mut done, mut plan, mut seconds) = (0, config.plan.clone(), [0.0; 2]);
+        let (mut done, mut plan) = (0, config.plan.clone());
+        let (mut seconds, mut step_seconds) = ([0.0; 2], 0.0);
         if let Some(header) = header {
             done = header.step;
             plan = header.plan.unwrap_or(plan);
             seconds = [header.seconds, header.cpu_seconds];
+            step_seconds = header.step_seconds.unwrap_or(header.seconds);
             monitor.loss_sum = header.loss_sum;
             monitor.loss_steps = header.loss_steps;
             monitor.changes = header.changes;
@@ -206,7 +208,13 @@ impl Run {
         let free_space = prepare::free_space_views(&config, &dataset)?;
         device.load(state, monitor)?;
         Ok(Self {
-            clock: Clock::start(done, plan, seconds, Forecast::new(&dataset, &device.describe())),
+            clock: Clock::start(
+                done,
+                plan,
+                seconds,
+                step_seconds,
+                Forecast::new(&dataset, &device.describe()),
+            ),
             config,
             scene,
             dataset,
