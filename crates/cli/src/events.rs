@@ -233,10 +233,11 @@ fn format_stage(stage: &Stage) -> String {
         }
         Stage::NoFieldState(path) => format!("{}: no such file; the fit starts at step 0", path.display()),
         Stage::GoOn(run) => format!("resuming the run in {}", run.display()),
+        Stage::RunFolderChosen(run) => format!("run folder: {}", run.display()),
         Stage::TrainedAlready => "the training is already finished".to_owned(),
         Stage::StoppedBeforeTraining => TrainError::Stopped.to_string(),
         Stage::TrainingStopped { step, run } => format!(
-            "stopped after step {}, checkpoint saved; resume with: gausset train --resume {}",
+            "stopped after step {}, checkpoint and splats.ply saved; resume with: gausset train --resume {}",
             grouped(*step),
             shell_quote(run)
         ),

@@ -130,7 +130,9 @@ pub enum Stage {
     TrainedAlready,
     /// The job was asked to stop before the training could begin.
     StoppedBeforeTraining,
-    /// The job was asked to stop; training has saved a checkpoint.
+    /// The run has begun in this folder, whose name was not given.
+    RunFolderChosen(PathBuf),
+    /// The job was asked to stop; training has saved a checkpoint and the splats.
     TrainingStopped {
         /// Number of finished steps.
         step: u64,

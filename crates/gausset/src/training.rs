@@ -409,8 +409,15 @@ pub fn train(task: Task, conditions: RunSettings, host: &mut Host<'_>) -> Result
     finish(folder, Trainer::new(task, conditions, host), host)
 }
 
-/// Finishes a run that could be started. If the job was asked to stop before that, returns an empty result.
-fn finish(folder: PathBuf, begun: Result<Trainer, Failure>, host: &mut Host<'_>) -> Result<Trained, Failure> {
+/// Finishes a run in `folder` that could be started. If the job was asked to stop before that, returns an empty result.
+///
+/// # Errors
+/// The run could not be started, or as [`Trainer::finish_started`].
+pub fn finish(
+    folder: PathBuf,
+    begun: Result<Trainer, Failure>,
+    host: &mut Host<'_>,
+) -> Result<Trained, Failure> {
     match begun {
         Err(failure) if failure.is_stopped() => {
             host.stage(Stage::StoppedBeforeTraining);

@@ -5,7 +5,8 @@ use std::path::{Path, PathBuf};
 
 use clap::Args;
 use gausset::Failure;
-use gausset::training::{self, RunSettings, Task};
+use gausset::Stage;
+use gausset::training::{self, RunSettings, Task, Trainer};
 use gausset_io::atomic::Overwrite;
 use gausset_train::TrainOptions;
 
@@ -66,7 +67,7 @@ pub(crate) struct TrainArgs {
 }
 
 /// Translates the arguments into a task. Only the config file is read.
-fn task_from_args(args: TrainArgs, console: &Console) -> Result<Task, Failure> {
+fn task_from_args(args: TrainArgs) -> Result<Task, Failure> {
     let given = TrainOptions { data: args.data, ..args.options.into_options() };
     if let Some(run) = args.resume {
         return Task::resume(run, &given);
@@ -84,14 +85,7 @@ fn task_from_args(args: TrainArgs, console: &Console) -> Result<Task, Failure> {
             let line = "--force: the run to replace is not given (expected -o RUN); see --help";
             return Err(Failure::usage(line));
         }
-        None => {
-            let output = default_run_folder(given.data.as_deref());
-            // Data that is not there is reported instead.
-            if given.data.as_deref().is_some_and(Path::exists) {
-                console.note(format!("run folder: {}", output.display()));
-            }
-            output
-        }
+        None => default_run_folder(given.data.as_deref()),
     };
     let overwrite = if args.force { Overwrite::Replace } else { Overwrite::Refuse };
     Task::new(given, output, overwrite)
@@ -121,11 +115,17 @@ fn default_run_folder(data: Option<&Path>) -> PathBuf {
 pub(crate) fn run(args: TrainArgs, console: &Console) -> Result<Status, EarlyExit> {
     let conditions = args.records.apply_to(RunSettings { profile: args.profile, ..args.device.conditions() });
     let viewer = args.viewer.clone();
-    let task = task_from_args(args, console)?;
+    let is_named = args.output.is_some() || args.resume.is_some();
+    let task = task_from_args(args)?;
     let interrupt = Interrupt::watch();
     let mut viewer = viewer.start(task.folder(), &interrupt, console)?;
     let trained = run_job_with_viewer(&interrupt, console, viewer.as_mut(), |host| {
-        training::train(task, conditions, host)
+        let folder = task.folder().to_owned();
+        let trainer = Trainer::new(task, conditions, host);
+        if trainer.is_ok() && !is_named {
+            host.stage(Stage::RunFolderChosen(folder.clone()));
+        }
+        training::finish(folder, trainer, host)
     })?;
     let status = training_status(&trained, &interrupt, console);
     console.json_or_summary(&summary_json(&trained), || describe::trained(&trained, console.is_verbose()))?;

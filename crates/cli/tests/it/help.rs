@@ -40,6 +40,15 @@ fn every_command_explains_itself() {
 }
 
 #[test]
+fn the_inputs_of_a_fit_are_one_paragraph() {
+    let help = help_of(&["field", "fit", "--help"]);
+    let lines: Vec<&str> = help.lines().skip_while(|line| !line.starts_with("IN: ")).collect();
+    let last = lines.iter().position(|line| line.ends_with("slices (.tif, .png).")).expect("the end");
+    // Wrapped at the width of the help, and nowhere else.
+    assert!(lines[..last].iter().all(|line| line.len() > 80), "{help}");
+}
+
+#[test]
 fn a_bare_name_gives_help_on_stderr_and_exit_code_2() {
     let finished = TestFolder::empty().run(&[]);
     assert_eq!(finished.code, 2);

@@ -25,7 +25,7 @@ Examples:
   gausset field fit head.nii.gz -o head.safetensors --gaussians 5000 --steps 300
   gausset field fit tooth.nrrd -o tooth.safetensors --gaussians 1000 --max-gaussians 5000
   gausset field fit head.nii.gz -o head.safetensors --gaussians 5000 --resume
-IN: rows `x y z value` (.csv, .npy, .npz), a volume (.npy, .nrrd, .nii, .nii.gz, .hdr, .mha, .vti, .tif) or a folder of
+IN: rows `x y z value` (.csv, .npy, .npz), a volume (.npy, .nrrd, .nii, .nii.gz, .hdr, .mha, .vti, .tif) or a folder of \
 slices (.tif, .png).
 During the fit, OUT.state holds the state for --resume.";
 
