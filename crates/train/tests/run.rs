@@ -487,10 +487,8 @@ fn a_set_that_density_control_empties_ends_the_run_and_leaves_the_last_checkpoin
     );
     // Earlier results are kept: checkpoint and export of step 45, from which the run can resume.
     let ply = splats_of(&run);
-    let count = gausset_io::splat::load(&run.join("splats.ply"), &gausset_io::splat::LoadOptions::default())
-        .unwrap()
-        .splats
-        .len();
+    let count =
+        gausset_io::splat::load(&run.join("splats.ply"), &LoadOptions::default()).unwrap().splats.len();
     assert!(count > 0, "{count}");
     let again = resume(&TrainOptions::default(), &mut cpu(1), &run, &mut ignore).unwrap_err();
     assert_eq!(again.to_string(), error.to_string());

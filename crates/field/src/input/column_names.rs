@@ -104,8 +104,8 @@ fn is_letter_with_words(words: &[&str], letter: &str, axis: usize) -> bool {
         return is_position(word);
     }
     let Some(place) = words.iter().position(|word| *word == letter) else { return false };
-    words[..place].iter().all(|word| is_position(&word))
-        && words[place + 1..].iter().all(|word| is_position(&word) || UNITS.contains(word))
+    words[..place].iter().all(is_position)
+        && words[place + 1..].iter().all(|word| is_position(word) || UNITS.contains(word))
 }
 
 #[cfg(test)]

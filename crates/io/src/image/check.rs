@@ -42,31 +42,42 @@ pub fn check(bytes: &[u8]) -> Result<ImageHeader, ImageProblem> {
     Ok(header)
 }
 
-/// Length, name, content with checksum, and the rest after a chunk; `None` at the end of the file.
-fn next_chunk(bytes: &[u8]) -> Option<([u8; 4], &[u8], [u8; 4], &[u8])> {
-    let (length, rest) = bytes.split_first_chunk::<4>()?;
-    let (name, _) = rest.split_first_chunk::<4>()?;
-    let (named_content, rest) = rest.split_at_checked(u32::from_be_bytes(*length) as usize + 4)?;
-    let (checksum, rest) = rest.split_first_chunk::<4>()?;
-    Some((*name, named_content, *checksum, rest))
+/// A chunk of a PNG, and what follows it.
+struct Chunk<'a> {
+    name: [u8; 4],
+    /// The name and the content, which the checksum covers.
+    checked: &'a [u8],
+    checksum: u32,
+    rest: &'a [u8],
+}
+
+impl<'a> Chunk<'a> {
+    /// The first chunk of these bytes; `None` if they end within it.
+    fn first(bytes: &'a [u8]) -> Option<Self> {
+        let (length, rest) = bytes.split_first_chunk::<4>()?;
+        let (name, _) = rest.split_first_chunk::<4>()?;
+        let (checked, rest) = rest.split_at_checked(u32::from_be_bytes(*length) as usize + 4)?;
+        let (checksum, rest) = rest.split_first_chunk::<4>()?;
+        Some(Self { name: *name, checked, checksum: u32::from_be_bytes(*checksum), rest })
+    }
 }
 
 /// Checks all chunks of a PNG up to IEND.
 fn check_png(bytes: &[u8]) -> Result<(), ImageProblem> {
     let mut rest = bytes.get(8..).unwrap_or_default();
     loop {
-        let (name, named_content, checksum, after) = next_chunk(rest).ok_or(ImageProblem::Truncated)?;
-        rest = after;
+        let chunk = Chunk::first(rest).ok_or(ImageProblem::Truncated)?;
+        rest = chunk.rest;
         // The decoder ignores the checksums of other chunks, as of text.
-        if name.first().is_some_and(u8::is_ascii_uppercase) {
+        if chunk.name.first().is_some_and(u8::is_ascii_uppercase) {
             let mut crc = flate2::Crc::new();
-            crc.update(named_content);
-            if crc.sum() != u32::from_be_bytes(checksum) {
+            crc.update(chunk.checked);
+            if crc.sum() != chunk.checksum {
                 let line = "the checksum of the image data is wrong; copy it again";
                 return Err(ImageProblem::Decode(line.to_owned()));
             }
         }
-        if &name == b"IEND" {
+        if &chunk.name == b"IEND" {
             return Ok(());
         }
     }
