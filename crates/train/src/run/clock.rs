@@ -38,8 +38,7 @@ impl Clock {
         step_seconds: f64,
         forecast: Forecast,
     ) -> Self {
-        let mut in_steps = Stopwatch::start(step_seconds, cpu_seconds);
-        in_steps.pause();
+        let in_steps = Stopwatch { before: [step_seconds, cpu_seconds], running_since: None };
         Self {
             done,
             plan,
@@ -319,8 +318,7 @@ mod tests {
 
     #[test]
     fn only_time_in_steps_counts_for_their_rate() {
-        let mut watch = Stopwatch::start(2.0, 0.0);
-        watch.pause();
+        let mut watch = Stopwatch { before: [2.0, 0.0], running_since: None };
         std::thread::sleep(std::time::Duration::from_millis(2));
         assert_eq!(watch.read()[0], 2.0);
         watch.resume();
