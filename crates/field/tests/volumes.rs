@@ -355,7 +355,10 @@ fn other_numbers_of_columns_are_refused_and_not_cut() {
     for (text, expected) in [
         ("0,1,2,3,4\n", "line 1: 5 columns without names (expected x y z value"),
         ("1,2,3\n", "line 1: 3 columns without names"),
-        ("a,b,c,d,e\n1,2,3,4,5\n", "line 2: 5 columns without names"),
+        (
+            "a,b,c,d,e\n1,2,3,4,5\n",
+            "header: names no coordinates (expected x y z value, found \"a b c d e\")",
+        ),
         ("1,2,3,4\n1,2,3,4,5\n", "line 2: not a row of 4 columns"),
         ("x,y,z,value\n1,2,3\n", "line 2: not a row of 4 columns"),
         (
