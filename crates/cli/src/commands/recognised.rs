@@ -15,6 +15,7 @@ use gausset_io::metrics_log::read_metrics;
 use gausset_io::ownership;
 use gausset_io::run_folder::CONFIG_START;
 use gausset_io::splat;
+use gausset_pano::projection::is_panorama_size;
 use serde::Serialize;
 use serde_json::Value;
 
@@ -81,7 +82,7 @@ impl RecognisedFile {
     fn recognise_images(folder: &Path) -> Option<Self> {
         let PhotographList { names, heif, left_out } = PhotographList::of_folder(folder, &[]).ok()?;
         let left_out: String = left_out.iter().map(|line| format!("; {line}")).collect();
-        let commands = ["run", "align"].map(|name| format!("{} -o scene/", command(name, folder)));
+        let commands = ["run", "align"].map(|name| format!("{} -o scene/", command(name, folder))).to_vec();
         let with_heif = match heif.len() as u64 {
             0 => String::new(),
             count => format!(
@@ -112,6 +113,18 @@ impl RecognisedFile {
             "different sizes".to_owned()
         };
         let kind = match full_sphere_of_folder(folder, &names) {
+            // The shape alone does not exclude photographs.
+            None if sizes.iter().all(|size| is_panorama_size(*size)) => {
+                let what = format!(
+                    "{} by their shape, {size}, without cameras{left_out}",
+                    counted(count, "panorama")
+                );
+                return Some(Self::new(
+                    "panoramas",
+                    what,
+                    &[pano_commands(false, folder), commands].concat(),
+                ));
+            }
             None => None,
             Some(FullSphere::Panorama) => Some(("panoramas", "panorama")),
             Some(FullSphere::TwoCircles) => Some(("two-circles", "unstitched image")),
@@ -153,11 +166,15 @@ impl RecognisedFile {
                 let what = format!("an image of {}x{} px", header.width, header.height);
                 let folder = file.parent().filter(|folder| !folder.as_os_str().is_empty());
                 let folder = folder.unwrap_or(Path::new("."));
+                let preview = || format!("{} --page", command("pano preview", file));
                 let (kind, commands) = match full_sphere_of(file) {
+                    None if is_panorama_size([header.width, header.height]) => (
+                        ", a panorama by its shape",
+                        [vec![preview()], pano_commands(false, folder)].concat(),
+                    ),
                     None => ("", vec![format!("gausset run {} -o scene/", shell_quote(folder))]),
                     Some(FullSphere::Panorama) => {
-                        let page = format!("{} --page", command("pano preview", file));
-                        (", a panorama", [vec![page], pano_commands(false, folder)].concat())
+                        (", a panorama", [vec![preview()], pano_commands(false, folder)].concat())
                     }
                     Some(FullSphere::TwoCircles) => {
                         (", two fisheye circles of an unstitched panorama", pano_commands(true, folder))

@@ -37,7 +37,7 @@ fn a_signal_saves_a_checkpoint_and_stops_the_run_with_its_own_exit_code() {
         let steps = finished.json()["steps"].as_u64();
         assert_eq!(checkpoints(&workshop.path("run")).last().copied(), steps, "saved where it stopped");
         assert!(finished.stderr.contains("checkpoint and splats.ply saved"), "{finished:?}");
-        workshop.succeed(&["render", "run", "-o", "frames", "--frames", "1", "-q"]);
+        workshop.succeed(&["render", "run", "--orbit", "1", "--width", "32", "-o", "frames", "-q"]);
     }
 }
 

@@ -7,7 +7,7 @@ use gausset_io::text::shell_quote;
 pub use gausset_pano::full_sphere::FullSphere;
 use gausset_pano::full_sphere::{full_sphere_image, full_sphere_video};
 use gausset_pano::load::ImageLimits;
-use gausset_pano::video::{Video, VideoProblem};
+use gausset_pano::video::Video;
 
 use crate::{Failure, Host};
 
@@ -52,7 +52,7 @@ pub(super) fn refuse_folder(folder: &Path, names: &[String]) -> Result<(), Failu
 
 /// What to do with two fisheye circles.
 const CIRCLES: &str =
-    "use `gausset pano run` with ⟨lens⟩, a file from `gausset pano calibrate`, or stitch them first";
+    "use `gausset pano run` with ⟨lens⟩, a file from `gausset pano calibrate`, or stitch first";
 
 /// Refuses footage of the whole sphere.
 pub(super) fn refuse_video(video: &Video, host: &Host<'_>) -> Result<(), Failure> {
@@ -64,7 +64,9 @@ pub(super) fn refuse_video(video: &Video, host: &Host<'_>) -> Result<(), Failure
             "{path}: video: shows panoramas (expected ordinary footage); use `gausset pano run {}`",
             shell_quote(&video.path)
         ),
-        Some(FullSphere::TwoCircles) => format!("{path}: video: {}", VideoProblem::TwoCircles),
+        Some(FullSphere::TwoCircles) => {
+            format!("{path}: video: shows two fisheye circles (expected ordinary footage); {CIRCLES}")
+        }
     };
     Err(Failure::new("video", line))
 }
