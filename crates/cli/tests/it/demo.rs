@@ -33,6 +33,7 @@ fn the_small_demo_trains_evaluates_and_can_be_looked_at_afterwards() {
             "lpips",
             "seconds",
             "splats",
+            "step_seconds",
             "steps",
             "training_haze",
             "training_psnr",
