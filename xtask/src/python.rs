@@ -85,7 +85,7 @@ impl Environment {
             std::fs::remove_dir_all(&wheels).map_err(|error| format!("{}: {error}", wheels.display()))?;
         }
         let profile = if is_release { "dist" } else { "dev" };
-        succeed(self.maturin(&["build", "--profile", profile, "--out"]).arg(&wheels))?;
+        succeed(self.maturin(&["build", "--profile", profile]).arg("--out").arg(&wheels))?;
         let entries = std::fs::read_dir(&wheels).map_err(|error| format!("{}: {error}", wheels.display()))?;
         let names: Vec<PathBuf> = entries.filter_map(|entry| Some(entry.ok()?.path())).collect();
         let [wheel] = names.as_slice() else {
