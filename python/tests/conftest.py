@@ -2,6 +2,7 @@
 
 import json
 import os
+import signal
 import struct
 import zlib
 
@@ -13,6 +14,9 @@ WIDTH, HEIGHT = 48, 36
 
 if os.environ.get("GAUSSET_REQUIRE_TORCH"):
     import torch  # noqa: F401  (tests that need it fail instead of being skipped)
+
+# A program that a shell starts in the background ignores Ctrl-C, and so does Python, until told otherwise.
+signal.signal(signal.SIGINT, signal.default_int_handler)
 
 
 def look_at(position):
