@@ -142,6 +142,9 @@ pub(crate) fn trained(trained: &Trained, is_verbose: bool) -> Lines {
                 summary.trust.training_haze.map(|haze| format!(", haze {haze:.2}")).unwrap_or_default();
             rows.push(("training", format!("{psnr:.2} dB{haze} on a sample of the training images")));
         }
+        if let (Some(confirmed), true) = (summary.trust.confirmed_share, is_verbose) {
+            rows.push(("confirmed", format!("{} of the surfaces, by three photographs", percent(confirmed))));
+        }
         if let Some(judgement) = Judgement::from_scores(report) {
             rows.push(("quality", judgement.line().to_owned()));
         }

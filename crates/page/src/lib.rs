@@ -18,6 +18,7 @@
 #![cfg_attr(not(test), deny(clippy::disallowed_methods))]
 
 pub mod chart;
+pub mod place_map;
 pub mod report;
 pub mod scene;
 pub mod text;

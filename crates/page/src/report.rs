@@ -9,6 +9,7 @@ use flate2::Compression;
 use flate2::write::ZlibEncoder;
 
 use crate::chart::{Histogram, LineChart};
+use crate::place_map::PlaceMap;
 use crate::scene;
 use crate::text::{csp_hash, escape_html, write_base128};
 use crate::{BASE, UNPACK, bundle, unindented};
@@ -113,6 +114,11 @@ impl ReportPage {
         let charts: String =
             lines.iter().map(LineChart::html).chain(histograms.iter().map(Histogram::html)).collect();
         let _ = writeln!(self.body, "<div class=\"charts\">\n{charts}</div>");
+    }
+
+    /// Adds a map of places.
+    pub fn place_map(&mut self, map: &PlaceMap<'_>) {
+        self.body.push_str(&map.html());
     }
 
     /// Adds a list.

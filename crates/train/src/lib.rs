@@ -51,8 +51,9 @@ pub mod warning;
 
 pub use config::{ConfigError, RecordedRun, RunRecord, TrainConfig};
 pub use eval::{
-    Advice, EvalError, EvalOptions, EvalOutput, EvalRecord, EvalReport, Evaluation, Judgement, MetricSet,
-    Scores, Trust, evaluate,
+    Advice, Confidence, ConfidenceMap, ConfidenceReport, DepthMaps, EvalError, EvalOptions, EvalOutput,
+    EvalRecord, EvalReport, Evaluation, Judgement, MetricSet, PhotographAgain, Scores, Support, Trust,
+    evaluate,
 };
 pub use events::{Event, RunEnd, RunOutcome, RunProgress, RunStart, RunSummary, StereoReport};
 pub use exposures::{Exposures, GainsError, LearntGains};

@@ -168,6 +168,7 @@ fn the_summary_of_a_run_is_read_from_its_folder_finished_or_not() {
     let json = serde_json::to_value(&outcome.summary).unwrap();
     let keys: Vec<&String> = json.as_object().unwrap().keys().collect();
     let expected = [
+        "confirmed_share",
         "covisible_share",
         "cpu_seconds",
         "haze",

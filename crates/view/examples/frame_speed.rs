@@ -58,16 +58,17 @@ fn main() -> Outcome<()> {
         thread::spawn(move || request_frames(address, hello, &camera, pose))
     };
     let pages: Vec<_> = (0..pages).map(|_| page()).collect();
-    let settings = RenderSettings {
+    let settings = || RenderSettings {
         photos: None,
         device_from_saved: Similarity::IDENTITY,
         options: RenderOptions::default(),
         scene_splats: None,
         step: 0,
+        confidence: None,
     };
     while !pages.iter().all(JoinHandle::is_finished) {
         match hub.take_job(0) {
-            Some(job) => render_job(&hub, job, &mut *engine, &settings),
+            Some(job) => render_job(&hub, job, &mut *engine, settings()),
             None => hub.wait(0, Duration::from_millis(20)),
         }
     }

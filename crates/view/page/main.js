@@ -188,7 +188,8 @@ function controls() {
   document.querySelectorAll('.for-split').forEach((e) => { e.hidden = show !== 'split'; });
   document.querySelectorAll('.for-error').forEach((e) => { e.hidden = show !== 'error'; });
   drawnBy();
-  $('legend').hidden = !['depth', 'count', 'error'].includes(show);
+  $('legend').hidden = !['depth', 'count', 'error', 'confidence'].includes(show);
+  $('legend').className = show === 'confidence' ? 'known' : '';
 }
 function showed(frame) {
   notice('');
@@ -199,6 +200,9 @@ function showed(frame) {
   } else if (show === 'depth' || show === 'count') {
     const digits = show === 'depth' ? 2 : 0;
     $('low').textContent = number(frame.range[0], digits); $('high').textContent = number(frame.range[1], digits);
+  } else if (show === 'confidence') {
+    const [confirmed, invented] = frame.range.map((share) => number(100 * share, 0));
+    $('low').textContent = `${invented} % invented`; $('high').textContent = `${confirmed} % confirmed`;
   }
   mark.frames = String(stage.shown);
   mark.resting = String(frame.id === stage.restId);
@@ -252,6 +256,7 @@ function show(next) {
   document.querySelectorAll('.for-degree').forEach((e) => { e.hidden = scene.sh_degree === 0; });
   document.querySelectorAll('.for-cameras').forEach((e) => { e.hidden = scene.cameras.length === 0; });
   $('compare').hidden = !scene.photos;
+  $('known').hidden = !scene.confidence;
   $('save-as').hidden = !scene.filter;
   $('degree').max = scene.sh_degree; $('degree').value = Math.min($('degree').value, scene.sh_degree);
   if (fresh || was.title !== scene.title || was.cameras.length !== scene.cameras.length) {

@@ -4,6 +4,7 @@ use gausset_core::engine::Rendering;
 use gausset_core::image::quantise;
 use gausset_core::se3::{cross, norm};
 use gausset_core::{Camera, RgbImage8, TargetImage};
+use gausset_train::Confidence;
 
 /// Equally spaced colours from the lowest to the highest value: dark blue, green, light yellow. Brightness increases
 /// evenly, so the map is also readable in grey.
@@ -69,6 +70,33 @@ pub(crate) fn depths(rendering: &Rendering) -> Vec<Option<f32>> {
 #[must_use]
 pub fn depth_image(rendering: &Rendering) -> (RgbImage8, [f32; 2]) {
     map(rendering.width, rendering.height, &depths(rendering), ColourScale::Logarithmic)
+}
+
+/// The picture in grey, green where training views confirm the depth, yellow where they only see it, and red where it is
+/// invented; grey where there is no surface.
+pub(crate) fn confidence_image(rendering: &Rendering, confidence: &[Option<Confidence>]) -> RgbImage8 {
+    let tint = |confidence: Confidence| match confidence {
+        Confidence::Confirmed => [0.16, 0.66, 0.30],
+        Confidence::Seen => [0.95, 0.76, 0.15],
+        Confidence::Invented => [0.86, 0.20, 0.18],
+    };
+    let pixels = rendering.color.chunks_exact(3).zip(confidence);
+    let colours = pixels.flat_map(|(colour, confidence)| {
+        let grey = (0.299 * colour[0] + 0.587 * colour[1] + 0.114 * colour[2]).clamp(0.0, 1.0);
+        // Half of the tint alone, so that black surfaces show it, too.
+        confidence.map_or([grey; 3], |known| tint(known).map(|t| t * (0.35 + 0.65 * grey)))
+    });
+    RgbImage8::from_f32(rendering.width, rendering.height, &colours.collect::<Vec<f32>>())
+}
+
+/// Fraction of the pixels with a surface of which this is known; 0 without any.
+pub(crate) fn fraction(confidence: &[Option<Confidence>], wanted: Confidence) -> f32 {
+    let (mut count, mut all) = (0, 0);
+    for known in confidence.iter().flatten() {
+        all += 1;
+        count += usize::from(*known == wanted);
+    }
+    if all > 0 { count as f32 / all as f32 } else { 0.0 }
 }
 
 /// Surface normals of the depth map as colours, in the axes of the image: red to the right, green up, blue towards the
@@ -167,6 +195,19 @@ mod tests {
     #[test]
     fn colours_begin_and_end_with_those_of_the_ramp() {
         assert_eq!((colour(-1.0), colour(0.0), colour(2.0)), ([16, 12, 60], [16, 12, 60], [252, 236, 120]));
+    }
+
+    #[test]
+    fn confidence_tints_the_grey_picture_and_its_fractions_leave_out_pixels_without_surface() {
+        let rendering = Rendering { width: 2, height: 2, color: vec![1.0; 12], ..Rendering::default() };
+        let known =
+            [Some(Confidence::Confirmed), Some(Confidence::Invented), None, Some(Confidence::Confirmed)];
+        let picture = confidence_image(&rendering, &known);
+        let pixel = |i: usize| &picture.data[3 * i..3 * i + 3];
+        assert!(pixel(0)[1] > 2 * pixel(0)[0] && pixel(1)[0] > 2 * pixel(1)[1], "{:?}", picture.data);
+        assert_eq!(pixel(2), [255; 3]);
+        assert_eq!(fraction(&known, Confidence::Confirmed), 2.0 / 3.0);
+        assert_eq!(fraction(&[None], Confidence::Seen), 0.0);
     }
 
     #[test]

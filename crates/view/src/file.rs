@@ -11,6 +11,7 @@ use gausset::saved_run::{
 };
 use gausset::training::warn_about_dataset;
 use gausset::{Failure, Host};
+use gausset_compute::Pool;
 use gausset_core::engine::{Engine, RenderOptions};
 use gausset_core::splats_transform::Similarity;
 use gausset_io::dataset::{self, Dataset, Loader, LoaderOptions, OpenOptions};
@@ -18,11 +19,12 @@ use gausset_io::input;
 use gausset_io::metrics_log::read_metrics;
 use gausset_io::run_folder::{EVALUATION_REPORT, eval_folder, metrics_path};
 use gausset_io::splat::{self, LoadOptions, SplatFile, SpzAxes};
+use gausset_train::DepthMaps;
 use serde_json::Value;
 
 use crate::hub::Hub;
 use crate::protocol::SplatFilter;
-use crate::render::{RenderSettings, render_job};
+use crate::render::{ConfidenceSource, RenderSettings, render_job};
 use crate::scene::{Photos, SceneDescription};
 use crate::thumbs::Thumbnails;
 use crate::{save, snapshot};
@@ -68,6 +70,8 @@ pub struct FileRenderer {
     options: RenderOptions,
     /// Number of splats of the scene, if a sky follows them.
     scene_splats: Option<u32>,
+    /// Depth maps of the training views, if their dataset is at hand, and the threads that use them.
+    depth_maps: Option<(DepthMaps, Pool)>,
 }
 
 /// Modification time and length of a file: changes when the file is written.
@@ -99,11 +103,12 @@ impl FileRenderer {
             if_changed: ChangedData::Warn,
             allow_outside: false,
         };
-        let mut of_dataset = None;
+        let (mut of_dataset, mut cameras) = (None, None);
         if let Some(run) = &run {
             match run.open_dataset(place, host) {
                 Ok(dataset) => {
                     let turn = run.splats_from_dataset();
+                    cameras = Some((Arc::clone(&dataset), turn));
                     of_dataset = Some(SceneDescription::from_dataset(title.clone(), loader(dataset), &turn));
                 }
                 Err(failure) => {
@@ -114,6 +119,7 @@ impl FileRenderer {
             let dataset = Arc::new(dataset::open(data, &OpenOptions::default())?);
             warn_about_dataset(&dataset, host);
             let turn = splats_from_dataset_of(&file, &options.input, host);
+            cameras = Some((Arc::clone(&dataset), turn));
             of_dataset = Some(SceneDescription::from_dataset(title.clone(), loader(dataset), &turn));
         }
         let (mut scene, photos) = match of_dataset {
@@ -127,6 +133,12 @@ impl FileRenderer {
         let filter = SplatFilter::default();
         scene.filter = Some(filter);
         let scene_splats = scene_splat_count(&file);
+        let surfaces = RenderOptions { splat_limit: scene_splats, ..how };
+        let depth_maps =
+            cameras.filter(|(dataset, _)| !dataset.split.train.is_empty()).map(|(dataset, turn)| {
+                (DepthMaps::new(dataset, turn, &surfaces), Pool::new(engine.describe().threads.max(1)))
+            });
+        scene.confidence = depth_maps.is_some();
         let looked = Instant::now();
         Ok(Self {
             engine,
@@ -141,6 +153,7 @@ impl FileRenderer {
             photos,
             options: how,
             scene_splats,
+            depth_maps,
         })
     }
 
@@ -168,14 +181,20 @@ impl FileRenderer {
         hub.set_file(&self.splats);
         while !host.is_stopping() {
             if let Some(job) = hub.take_job(self.loads) {
+                let confidence = self.depth_maps.as_mut().map(|(maps, pool)| ConfidenceSource {
+                    maps,
+                    pool,
+                    stop: host.stop(),
+                });
                 let look = RenderSettings {
                     photos: self.photos.as_ref(),
                     device_from_saved: Similarity::IDENTITY,
                     options: self.options,
                     scene_splats: self.scene_splats,
                     step: 0,
+                    confidence,
                 };
-                render_job(hub, job, &mut *self.engine, &look);
+                render_job(hub, job, &mut *self.engine, look);
             } else {
                 hub.wait(self.loads, STOP_CHECK_INTERVAL);
             }
@@ -238,6 +257,9 @@ impl FileRenderer {
         }
         self.engine.load_splats(file.splats.clone(), Vec::new())?;
         self.scene_splats = scene_splat_count(&file);
+        if let Some((maps, _)) = &mut self.depth_maps {
+            maps.clear();
+        }
         (self.options, self.scene) = with_render_options(self.run.as_ref(), &file, self.scene.clone());
         self.loads += 1;
         Ok(true)

@@ -65,8 +65,9 @@ impl LiveRenderer {
                 options: *options,
                 scene_splats: None,
                 step,
+                confidence: None,
             };
-            render_job(&self.hub, job, engine, &look);
+            render_job(&self.hub, job, engine, look);
         });
     }
 

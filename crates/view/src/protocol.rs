@@ -13,7 +13,7 @@
 //! | 12 | codec: 0 JPEG, 2 PNG |
 //! | 13..16 | zero |
 //! | 16..28 | milliseconds of rendering, of encoding, of waiting (f32) |
-//! | 28..36 | smallest and largest value of a depth or count map, or PSNR in dB and 0 of an error map (f32) |
+//! | 28..36 | smallest and largest value of a depth or count map, PSNR in dB and 0 of an error map, or fractions confirmed and invented (f32) |
 //! | 36..44 | finished steps (u64) |
 //! | 44.. | the encoded image |
 
@@ -156,6 +156,8 @@ pub enum FrameContent {
     Count,
     /// Surface normals of the depth map, as colours.
     Normals,
+    /// What the training views know about each pixel: confirmed, seen or invented.
+    Confidence,
     /// Difference from the photograph of a camera.
     Error,
     /// No frame: the depth at one point of the image, as text.

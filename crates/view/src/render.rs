@@ -1,11 +1,14 @@
 //! Renders the image of a job on an engine.
 
 use std::sync::Arc;
+use std::sync::atomic::AtomicBool;
 use std::time::Instant;
 
+use gausset_compute::Pool;
 use gausset_core::engine::{Engine, EngineError, Outputs, RenderOptions, Rendering};
 use gausset_core::splats_transform::Similarity;
 use gausset_core::{Camera, Pose, TargetImage};
+use gausset_train::{Confidence, DepthMaps, EvalError};
 
 use crate::colours;
 use crate::hub::Hub;
@@ -26,10 +29,22 @@ pub struct RenderSettings<'a> {
     pub scene_splats: Option<u32>,
     /// Finished training steps.
     pub step: u64,
+    /// What the training views know about the splats, if they are a finished result with its dataset.
+    pub confidence: Option<ConfidenceSource<'a>>,
+}
+
+/// Depth maps of the training views, and what computes with them.
+pub struct ConfidenceSource<'a> {
+    /// The maps; rendered when they are first needed.
+    pub maps: &'a mut DepthMaps,
+    /// Threads.
+    pub pool: &'a Pool,
+    /// Ends the work early.
+    pub stop: &'a AtomicBool,
 }
 
 /// Renders a job and delivers the result to its page.
-pub fn render_job(hub: &Hub, job: RenderJob, engine: &mut dyn Engine, look: &RenderSettings<'_>) {
+pub fn render_job(hub: &Hub, job: RenderJob, engine: &mut dyn Engine, look: RenderSettings<'_>) {
     let _span = gausset_prof::span("view");
     let started = Instant::now();
     let painted = match &job.request {
@@ -40,7 +55,7 @@ pub fn render_job(hub: &Hub, job: RenderJob, engine: &mut dyn Engine, look: &Ren
         },
         Request::View(view, camera, pose) => {
             let mut rendering = hub.take_buffer(&job);
-            match render_view(view, camera, pose, engine, look, &mut rendering) {
+            match render_view(view, camera, pose, engine, &look, &mut rendering) {
                 Ok(Some(against)) => ResultImage::Comparison(
                     rendering,
                     against,
@@ -53,6 +68,12 @@ pub fn render_job(hub: &Hub, job: RenderJob, engine: &mut dyn Engine, look: &Ren
                     ResultImage::Depth(depth)
                 }
                 Ok(None) if view.what == FrameContent::Normals => ResultImage::Normals(rendering, *camera),
+                Ok(None) if view.what == FrameContent::Confidence => {
+                    match confidence((camera, pose), engine, look.confidence, &rendering) {
+                        Ok(confidence) => ResultImage::Confidence(rendering, confidence),
+                        Err(error) => ResultImage::Failed(error.to_string()),
+                    }
+                }
                 Ok(None) => ResultImage::View(rendering, view.what),
                 Err(error) => ResultImage::Failed(error.to_string()),
             }
@@ -71,6 +92,21 @@ enum RenderError {
     Photo(#[from] UnreadablePhoto),
     #[error(transparent)]
     Engine(#[from] EngineError),
+    #[error(transparent)]
+    Confidence(#[from] EvalError),
+    #[error("confidence is shown of a finished run whose dataset is at hand")]
+    NoConfidence,
+}
+
+/// What the training views know about the pixels of a view.
+fn confidence(
+    view: (&Camera, &Pose),
+    engine: &mut dyn Engine,
+    source: Option<ConfidenceSource<'_>>,
+    rendering: &Rendering,
+) -> Result<Vec<Option<Confidence>>, RenderError> {
+    let ConfidenceSource { maps, pool, stop } = source.ok_or(RenderError::NoConfidence)?;
+    Ok(maps.confidence(engine, pool, view, rendering, stop)?)
 }
 
 /// Renders a view; returns the photograph with which it is compared.
@@ -109,9 +145,11 @@ fn render_view(
     }
     let outputs = match view.what {
         FrameContent::Color | FrameContent::Alpha | FrameContent::Error => Outputs::Color,
-        FrameContent::Depth | FrameContent::Count | FrameContent::Probe | FrameContent::Normals => {
-            Outputs::All
-        }
+        FrameContent::Depth
+        | FrameContent::Count
+        | FrameContent::Probe
+        | FrameContent::Normals
+        | FrameContent::Confidence => Outputs::All,
     };
     let pose = look.device_from_saved.apply_to_pose(&pose);
     engine.render_into(&camera, &pose, &options, outputs, rendering)?;

@@ -5,6 +5,7 @@ use std::time::Instant;
 
 use gausset_core::engine::Rendering;
 use gausset_core::{Camera, RgbImage8, TargetImage};
+use gausset_train::Confidence;
 
 use crate::budget::Reservation;
 use crate::colours;
@@ -34,6 +35,8 @@ pub(crate) enum ResultImage {
     View(Rendering, FrameContent),
     /// Depths, and their camera.
     Normals(Rendering, Camera),
+    /// A rendering, and what the training views know about its pixels.
+    Confidence(Rendering, Vec<Option<Confidence>>),
     /// A rendering, the photograph of its camera, the gain of the difference, the background colour.
     Comparison(Rendering, Arc<TargetImage>, f32, [f32; 3]),
     Photo(Arc<TargetImage>, u32, [f32; 3]),
@@ -109,6 +112,13 @@ impl JobResult {
                 give_back(rendering);
                 picture
             }
+            ResultImage::Confidence(rendering, confidence) => {
+                let picture = colours::confidence_image(&rendering, &confidence);
+                head.range = [Confidence::Confirmed, Confidence::Invented]
+                    .map(|wanted| colours::fraction(&confidence, wanted));
+                give_back(rendering);
+                picture
+            }
             ResultImage::Comparison(rendering, photo, gain, background) => {
                 let render = RgbImage8::from_f32(rendering.width, rendering.height, &rendering.color);
                 give_back(rendering);
@@ -152,8 +162,10 @@ fn false_colour(rendering: &Rendering, what: FrameContent) -> (RgbImage8, [f32; 
         FrameContent::Depth => colours::depth_image(rendering),
         FrameContent::Count => colours::count_image(rendering),
         FrameContent::Alpha => (colours::alpha_image(rendering), [0.0, 1.0]),
-        FrameContent::Color | FrameContent::Error | FrameContent::Probe | FrameContent::Normals => {
-            (RgbImage8::from_f32(width, height, &rendering.color), [0.0; 2])
-        }
+        FrameContent::Color
+        | FrameContent::Error
+        | FrameContent::Probe
+        | FrameContent::Normals
+        | FrameContent::Confidence => (RgbImage8::from_f32(width, height, &rendering.color), [0.0; 2]),
     }
 }

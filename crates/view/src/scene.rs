@@ -54,6 +54,8 @@ pub struct SceneDescription {
     pub near: f64,
     /// Which splats are shown; `None` if the scene cannot be filtered.
     pub filter: Option<SplatFilter>,
+    /// Whether a view can show what the training views know.
+    pub confidence: bool,
 }
 
 /// A camera that a page can select.

@@ -74,6 +74,9 @@ pub(crate) struct ConvertArgs {
     /// Keep only splats in the sphere around the training cameras of run IN or --data, its radius scaled by FACTOR.
     #[arg(long, value_name = "FACTOR", value_parser = parse_positive)]
     crop_to_cameras: Option<f64>,
+    /// Drop splats whose place at most one training photograph of run IN or --data confirms; keeps the sky.
+    #[arg(long)]
+    confirmed: bool,
     /// Translation added to all positions.
     #[arg(long, value_name = "X,Y,Z", allow_hyphen_values = true, value_parser = parse_vector)]
     translate: Option<[f64; 3]>,
@@ -182,6 +185,7 @@ impl ConvertArgs {
                 morton: self.morton,
             },
             crop_to_cameras: self.crop_to_cameras,
+            confirmed: self.confirmed,
             data: self.data.clone(),
             no_normals: self.no_normals,
             sh_bits: self.sh_bits,

@@ -171,7 +171,7 @@ pub(super) fn print_conversion(converted: &ConversionResult, output: &Path, no_s
     } else if let Some(positions) = saved.positions {
         console.note(format!("{output}: {positions}"));
     }
-    let RemovedCounts { sky, far, faint, outside, unimportant } = converted.removed;
+    let RemovedCounts { invented, sky, far, faint, outside, unimportant } = converted.removed;
     let of_sky = if no_sky {
         "the sky"
     } else {
@@ -182,6 +182,7 @@ pub(super) fn print_conversion(converted: &ConversionResult, output: &Path, no_s
         100.0 * converted.removed_importance
     );
     let removed = [
+        (invented, "not confirmed by two photographs"),
         (sky, of_sky),
         (far, "too far out"),
         (faint, "too transparent"),

@@ -27,6 +27,7 @@ fn the_small_demo_trains_evaluates_and_can_be_looked_at_afterwards() {
     ];
     let mut expected = [
         &[
+            "confirmed_share",
             "cpu_seconds",
             "kind",
             "left_out",

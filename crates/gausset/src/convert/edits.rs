@@ -57,6 +57,8 @@ impl Default for SplatEdits {
 /// Number of splats removed by each filter; a splat counts once.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq, Serialize)]
 pub struct RemovedCounts {
+    /// Splats of the scene that at most one training view confirms.
+    pub invented: usize,
     /// Splats of the sky.
     pub sky: usize,
     /// Too far from the middle of the scene.
@@ -73,7 +75,7 @@ impl RemovedCounts {
     /// Total over all filters.
     #[must_use]
     pub fn total(&self) -> usize {
-        self.sky + self.far + self.faint + self.outside + self.unimportant
+        self.invented + self.sky + self.far + self.faint + self.outside + self.unimportant
     }
 }
 

@@ -1,6 +1,7 @@
 //! Converts splats of a file or run to another format, with optional filters, transforms and SH reduction, and measures
 //! the loss.
 
+mod confirmed;
 pub(crate) mod edits;
 mod importance;
 mod loss;
@@ -64,6 +65,8 @@ pub struct ConvertOptions {
     pub max_bytes: Option<u64>,
     /// Removes splats outside the ball around the training cameras of the run, its radius multiplied by this factor.
     pub crop_to_cameras: Option<f64>,
+    /// Removes the splats of the scene that at most one training view of the run confirms.
+    pub confirmed: bool,
     /// Dataset that the splats were trained on; `None` = where the run found it, or none for a file.
     pub data: Option<PathBuf>,
     /// Writes a PLY without normals, which some viewers require.
@@ -196,10 +199,12 @@ pub fn convert(options: &ConvertOptions, host: &mut Host<'_>) -> Result<Conversi
     edits.within.extend(options.crop_ball(seen.as_ref())?);
     edits.drop_sky |= options.drops_sky(format, &document, &input, host);
     let is_weighed = options.is_weighed() || (options.is_limited() && seen.is_some());
-    let can_change = edits.can_change_renders() || options.is_limited();
+    let can_change = edits.can_change_renders() || options.is_limited() || options.confirmed;
     let original = (is_weighed && can_change).then(|| document.clone());
     let sh_degree = document.splats.sh_degree;
-    let mut removed = edits.filter(&mut document);
+    let invented =
+        if options.confirmed { options.remove_invented(&mut document, seen.as_ref(), host)? } else { 0 };
+    let mut removed = RemovedCounts { invented, ..edits.filter(&mut document) };
     if document.splats.is_empty() {
         return Err(no_splats_left(&input, &removed));
     }
@@ -285,6 +290,11 @@ impl ConvertOptions {
         self.report || self.min_psnr.is_some() || self.is_limited() && self.data.is_some()
     }
 
+    /// Whether the training cameras are needed.
+    fn needs_cameras(&self) -> bool {
+        self.crop_to_cameras.is_some() || self.confirmed || self.is_weighed()
+    }
+
     /// Whether the number of splats is limited.
     fn is_limited(&self) -> bool {
         self.max_splats.is_some() || self.max_bytes.is_some()
@@ -342,8 +352,7 @@ impl ConvertOptions {
     fn check_effects(&self, written: Format, read: Format, is_run: bool) -> Result<(), Failure> {
         let spz = Format::Spz;
         let keeps_order = matches!(written, Format::Ply | Format::Spz | Format::Gltf);
-        let is_weighed = self.is_weighed();
-        let cameras = self.crop_to_cameras.is_some() || is_weighed || written == Format::Html;
+        let cameras = self.needs_cameras() || written == Format::Html;
         if self.max_bytes.is_some() && self.min_psnr.is_some() {
             let line = "⟨max-size⟩: excludes ⟨min-psnr⟩, which decides the size; leave out one of them";
             return Err(Failure::new("option", line));
@@ -361,9 +370,9 @@ impl ConvertOptions {
                 format!("⟨{option}⟩: has no effect from {from} to {to}; leave it out (it needs {needs})");
             return Err(Failure::new("option", line));
         }
-        if self.data.is_some() && !(cameras && (is_run || written != Format::Html || is_weighed)) {
-            let line = "⟨data⟩: has no effect; leave it out (it needs ⟨report⟩, ⟨min-psnr⟩, ⟨crop-to-cameras⟩, or a page of \
-                        a run)";
+        if self.data.is_some() && !(cameras && (is_run || written != Format::Html || self.needs_cameras())) {
+            let line = "⟨data⟩: has no effect; leave it out (it needs ⟨report⟩, ⟨min-psnr⟩, ⟨crop-to-cameras⟩, ⟨confirmed⟩, \
+                        or a page of a run)";
             return Err(Failure::new("option", line));
         }
         Ok(())
@@ -378,7 +387,7 @@ impl ConvertOptions {
         input: &Path,
         host: &mut Host<'_>,
     ) -> Result<Option<TrainingCameras>, Failure> {
-        if self.crop_to_cameras.is_none() && !self.is_weighed() {
+        if !self.needs_cameras() {
             // The cost of a limit is measured where the cameras are known, and is no reason to fail.
             let run = run.filter(|_| self.is_limited());
             return Ok(run.and_then(|run| TrainingCameras::of_run(run, self.data.as_deref(), host).ok()));
@@ -398,16 +407,18 @@ impl ConvertOptions {
         }
     }
 
+    fn no_cameras(&self, option: &str, or: &str) -> Failure {
+        Failure::usage(format!(
+            "{}: ⟨{option}⟩: a splat file has no cameras (expected a run folder, or ⟨data = DIR⟩{or})",
+            self.input.display()
+        ))
+    }
+
     /// The ball around the training cameras that `crop_to_cameras` keeps.
     fn crop_ball(&self, seen: Option<&TrainingCameras>) -> Result<Option<Region>, Failure> {
         let Some(factor) = self.crop_to_cameras else { return Ok(None) };
         let Some(TrainingCameras { dataset, splats_from_dataset: turn, .. }) = seen else {
-            let line = format!(
-                "{}: ⟨crop-to-cameras⟩: a splat file has no cameras (expected a run folder, or ⟨data = DIR⟩; or give \
-                 a box with ⟨box⟩)",
-                self.input.display()
-            );
-            return Err(Failure::usage(line));
+            return Err(self.no_cameras("crop-to-cameras", "; or give a box with ⟨box⟩"));
         };
         let cameras = dataset.split.train.iter().map(|&index| dataset.images[index].pose.centre());
         let centres: Vec<_> = cameras.map(|centre| turn.apply(centre)).collect();
@@ -449,6 +460,7 @@ fn no_splats_left(input: &Path, removed: &RemovedCounts) -> Failure {
         ));
     }
     let reasons = [
+        (removed.invented, "not confirmed"),
         (removed.sky, "of a sky"),
         (removed.far, "too far out"),
         (removed.faint, "too transparent"),

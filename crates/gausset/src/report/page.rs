@@ -7,10 +7,11 @@ use gausset_io::input::absolute;
 use gausset_io::splat::{self, Format, LoadOptions, SaveOptions, SplatFile};
 use gausset_io::text::{grouped, scene_and_sky};
 use gausset_page::chart::LineChart;
+use gausset_page::place_map::PlaceMap;
 use gausset_page::report::ReportPage;
 use gausset_page::scene::ScenePage;
 use gausset_prof::Profile;
-use gausset_train::{Advice, EvalReport};
+use gausset_train::{Advice, ConfidenceReport, EvalReport};
 
 use super::metrics::{Histograms, ReportMetrics, SecondsTo};
 use super::run_log::{DensityChange, RunLog};
@@ -74,6 +75,10 @@ pub(super) fn html(
     opening(&mut report, run, content);
     if let Some(file) = splats.as_ref().filter(|_| with_splats) {
         report.splat_viewer(&scene_page(run, &title, file, host)?);
+    }
+    if let Some(confidence) = &record.confidence {
+        report.section(&format!("{} confirmed by the photographs", percent(confidence.confirmed)));
+        confidence_section(&mut report, confidence);
     }
     report.section("Run");
     report.facts(&summary(run, record, &numbers.seconds_to));
@@ -224,6 +229,40 @@ fn evaluation_section(report: &mut ReportPage, run: &SavedRun, evaluation: &Eval
             "{without} views have no image here: it is missing in eval/, or this page would be too large."
         ));
     }
+}
+
+/// Adds what the training views know, and where to photograph again.
+fn confidence_section(report: &mut ReportPage, confidence: &ConfidenceReport) {
+    report.facts(&[
+        ("confirmed (green)", percent(confidence.confirmed)),
+        ("seen (yellow)", percent(confidence.seen)),
+        ("invented (red)", percent(confidence.invented)),
+    ]);
+    report.paragraph(
+        "Confirmed: three photographs agree on the depth, from directions at least 1.5 degrees apart. Seen: two agree. \
+         Invented: at most one photograph shows it there. Of the surfaces as the training views show them.",
+    );
+    let arrows: Vec<_> = confidence.again.iter().map(|place| place.arrow).collect();
+    report.place_map(&PlaceMap {
+        title: "From above, with the cameras",
+        scale: &format!("a cell is {:.3} units wide", confidence.map.cell),
+        size: confidence.map.size,
+        cells: &confidence.map.cells,
+        cameras: &confidence.map.cameras,
+        arrows: &arrows,
+    });
+    let places = confidence.again.iter().zip(1..).map(|(place, number)| {
+        let (near, share) = (&place.near, percent(place.share));
+        format!("Photograph here again ({number}): a step to the side of {near}; {share} of all surfaces are not confirmed there")
+    });
+    let places: Vec<String> = places.collect();
+    if !places.is_empty() {
+        report.list(&places);
+    }
+}
+
+fn percent(fraction: f64) -> String {
+    format!("{:.0} %", 100.0 * fraction)
 }
 
 /// Adds the table of density changes.

@@ -4,9 +4,9 @@ use std::path::Path;
 
 use gausset_io::input;
 use gausset_io::metrics_log::read_metrics;
-use gausset_io::run_folder::{EVALUATION_REPORT, eval_folder, metrics_path, profile_path};
+use gausset_io::run_folder::{EVALUATION_REPORT, confidence_path, eval_folder, metrics_path, profile_path};
 use gausset_prof::Profile;
-use gausset_train::{EvalReport, RunSummary};
+use gausset_train::{ConfidenceReport, EvalReport, RunSummary};
 use serde::{Deserialize, Serialize};
 
 use crate::Failure;
@@ -15,6 +15,9 @@ use crate::Failure;
 const MAX_REPORT_BYTES: u64 = 64 << 20;
 /// Size limit of a profile.
 const MAX_PROFILE_BYTES: u64 = 16 << 20;
+
+/// Size limit of a confidence report.
+const MAX_CONFIDENCE_BYTES: u64 = 16 << 20;
 
 /// (step, value) pairs.
 pub(super) type Series = Vec<[f64; 2]>;
@@ -48,6 +51,7 @@ pub(super) struct RunLog {
     pub(super) finished: Option<RunSummary>,
     pub(super) evaluation: Option<EvalReport>,
     pub(super) profile: Option<Profile>,
+    pub(super) confidence: Option<ConfidenceReport>,
 }
 
 /// A line of the log, of any kind.
@@ -96,6 +100,8 @@ impl RunLog {
         }
         let report = input::read(&eval_folder(folder).join(EVALUATION_REPORT), MAX_REPORT_BYTES).ok();
         record.evaluation = report.and_then(|bytes| serde_json::from_slice(&bytes).ok());
+        let confidence = input::read(&confidence_path(folder), MAX_CONFIDENCE_BYTES).ok();
+        record.confidence = confidence.and_then(|bytes| serde_json::from_slice(&bytes).ok());
         let profile = input::read(&profile_path(folder), MAX_PROFILE_BYTES).ok();
         record.profile = profile.and_then(|bytes| Profile::from_json(&bytes).ok());
         Ok(record)

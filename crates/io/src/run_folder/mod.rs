@@ -39,9 +39,9 @@ pub use self::checkpoints::{CheckpointSearch, FoundCheckpoint, list_checkpoints,
 pub use self::error::RunFolderError;
 pub use self::names::{
     CAMERAS_MARKER, CONFIG_START, CONTACT_SHEET, DEPTH_MARKER, EVALUATION_MARKER, EVALUATION_REPORT,
-    RUN_MARKER, cameras_folder, cameras_json_path, checkpoint_path, checkpoints_folder, config_path,
-    data_list_path, depth_folder, eval_folder, events_path, exposure_path, metrics_path, profile_csv_path,
-    profile_path, report_metrics_path, report_path, splats_path, trace_path,
+    RUN_MARKER, cameras_folder, cameras_json_path, checkpoint_path, checkpoints_folder, confidence_path,
+    config_path, data_list_path, depth_folder, eval_folder, events_path, exposure_path, metrics_path,
+    profile_csv_path, profile_path, report_metrics_path, report_path, splats_path, trace_path,
 };
 use self::names::{CHECKPOINTS_MARKER, NEEDED_FILES};
 use self::survey::{OwnershipSurvey, clean_up, io_error, is_run};

@@ -17,7 +17,7 @@ pub const DEPTH_MARKER: &str = "depth";
 /// Start of the first line of every `config.toml` that a run writes.
 pub const CONFIG_START: &str = "# Everything needed to repeat this run";
 /// Files that a run writes directly into its folder.
-pub(super) const RUN_FILES: [&str; 13] = [
+pub(super) const RUN_FILES: [&str; 14] = [
     "config.toml",
     "fingerprint.txt",
     "splats.ply",
@@ -27,6 +27,7 @@ pub(super) const RUN_FILES: [&str; 13] = [
     "trace.json",
     "gains.json",
     "cameras.json",
+    "confidence.json",
     "report.html",
     "metrics.json",
     "events.out.tfevents.gausset",
@@ -144,6 +145,12 @@ pub fn exposure_path(run: &Path) -> PathBuf {
 #[must_use]
 pub fn cameras_json_path(run: &Path) -> PathBuf {
     run.join("cameras.json")
+}
+
+/// `RUN/confidence.json`: which places the training views confirm.
+#[must_use]
+pub fn confidence_path(run: &Path) -> PathBuf {
+    run.join("confidence.json")
 }
 
 /// `RUN/cameras`: the refined cameras of a run that refines poses.

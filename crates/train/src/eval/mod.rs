@@ -1,6 +1,9 @@
 //! Evaluation: renders views of a dataset and scores them against their photographs (docs/reference/quality.md).
 
-mod covisible;
+mod confidence;
+mod confidence_map;
+mod confirming_view;
+mod depth_maps;
 mod error;
 mod haze;
 mod report;
@@ -22,11 +25,14 @@ use gausset_io::run_folder::EVALUATION_MARKER;
 use gausset_metrics::quality::{ImageQuality, RenderComparison};
 use gausset_metrics::{LossKernel, Lpips, SizeMismatch, SsimDefinition};
 
+pub use confidence::{Confidence, MIN_PARALLAX, Support};
+pub use confidence_map::{ConfidenceMap, ConfidenceReport, PhotographAgain};
+pub use depth_maps::DepthMaps;
 pub use error::EvalError;
 pub use report::{EvalRecord, EvalReport, Scores};
 pub use trust::{Advice, Judgement, Trust};
 
-use self::covisible::{CONFIRMATIONS, DepthMaps};
+use self::depth_maps::CONFIRMATIONS;
 use self::report::finite_or_none;
 use crate::contact_sheet::{self, ContactSheet};
 use crate::exposures::{Exposures, expose};
@@ -297,6 +303,23 @@ impl Evaluation {
             scores,
         });
         Ok(())
+    }
+
+    /// What the training views know about the surfaces that they show, from above; `None` if they show none. Positions are
+    /// mapped by `saved_from_dataset`.
+    ///
+    /// # Errors
+    /// The device failed, `stop` was set.
+    pub fn survey(
+        &mut self,
+        engine: &mut dyn Engine,
+        dataset: &Dataset,
+        saved_from_dataset: &Similarity,
+        stop: &AtomicBool,
+    ) -> Result<Option<ConfidenceReport>, EvalError> {
+        let _span = gausset_prof::span(Stage::Eval.name());
+        let points = self.maps.survey(engine, &self.scorer.pool, stop)?;
+        Ok(ConfidenceReport::new(&points, dataset, saved_from_dataset))
     }
 
     /// Returns the report; writes it together with the contact sheet if there is an output folder.

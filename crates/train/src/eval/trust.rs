@@ -25,6 +25,10 @@ pub struct Trust {
     pub training_psnr: Option<f64>,
     /// Their mean haze: the weight in front of known depth, 0..1. It shows floaters without any held-out view.
     pub training_haze: Option<f64>,
+    /// Fraction of the surface, as the training views show it, whose depth three of them confirm ([`Confidence`]).
+    ///
+    /// [`Confidence`]: super::Confidence
+    pub confirmed_share: Option<f64>,
 }
 
 /// How good held-out views look, by their PSNR after a colour fit: exposure and white balance are no fault of the splats.
@@ -147,7 +151,7 @@ mod tests {
             };
             let report = EvalReport::new(Split::Test, SsimDefinition::default(), Vec::new());
             let report = EvalReport { psnr: Some(psnr), scores, ..report };
-            let trust = Trust { training_psnr: Some(training), training_haze: None };
+            let trust = Trust { training_psnr: Some(training), training_haze: None, confirmed_share: None };
             assert_eq!(Advice::from_scores(&report, &trust, MIN_ADVICE_STEPS - 1), None);
             Advice::from_scores(&report, &trust, MIN_ADVICE_STEPS)
         };

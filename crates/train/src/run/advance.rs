@@ -349,8 +349,10 @@ impl Run {
             self.phase = RunPhase::ScoringTraining(report, evaluation);
             return Ok(AdvanceOutcome::Evaluation);
         }
+        let confirmed_share = self.survey_confidence(&mut evaluation)?;
         let scored = evaluation.finish()?;
-        let trust = Trust { training_psnr: scored.psnr, training_haze: scored.scores.haze };
+        let (training_psnr, training_haze) = (scored.psnr, scored.scores.haze);
+        let trust = Trust { training_psnr, training_haze, confirmed_share };
         self.finish(report.map(|report| *report), trust)
     }
 

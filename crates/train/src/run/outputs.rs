@@ -1,6 +1,7 @@
 //! What a run writes and reports: its folder with configuration, checkpoints, splats and metrics, and its events.
 
 use std::collections::VecDeque;
+use std::io::Write;
 use std::path::Path;
 use std::sync::Arc;
 use std::time::{Duration, Instant};
@@ -8,10 +9,12 @@ use std::time::{Duration, Instant};
 use gausset_core::constants::NEAR_PLANE;
 use gausset_core::engine::TrainState;
 use gausset_core::se3::IDENTITY3;
-use gausset_io::atomic::{FileSystem, Overwrite, WriteError, WriteOptions};
+use gausset_io::atomic::{FileSystem, Overwrite, WriteError, WriteOptions, write_atomic};
 use gausset_io::dataset::Dataset;
 use gausset_io::metrics_log::MetricsLog;
-use gausset_io::run_folder::{RunFolder, checkpoint_path, eval_folder, metrics_path, splats_path};
+use gausset_io::run_folder::{
+    RunFolder, checkpoint_path, confidence_path, eval_folder, metrics_path, splats_path,
+};
 use gausset_io::splat::{self, SaveOptions, SplatFile};
 use serde::{Deserialize, Serialize};
 
@@ -20,7 +23,7 @@ use super::clock::is_multiple;
 use super::corrections::Corrections;
 use super::device::SetChanges;
 use crate::config::{Outputs, RecordedRun, RunRecord, TrainConfig};
-use crate::eval::EvalOutput;
+use crate::eval::{ConfidenceReport, EvalOutput};
 use crate::events::Event;
 use crate::option_values::TimeBudget;
 use crate::plan::StepPlan;
@@ -187,6 +190,14 @@ impl RunOutputs {
         let written = splat::save(fs, &path, &document, &SaveOptions::default(), &write)?;
         let (splats, dropped, bytes) = (written.splats, written.dropped, written.bytes);
         self.emit(Event::Exported { step, path, splats, dropped, bytes });
+        Ok(())
+    }
+
+    /// Writes `confidence.json`.
+    pub(super) fn write_confidence(&self, report: &ConfidenceReport) -> Result<(), TrainError> {
+        let json = serde_json::to_string(report).unwrap_or_default() + "\n";
+        let path = confidence_path(self.folder.root());
+        write_atomic(&*self.fs, &path, |file| file.write_all(json.as_bytes()))?;
         Ok(())
     }
 

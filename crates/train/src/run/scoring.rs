@@ -107,6 +107,24 @@ impl Run {
         Ok(RunPhase::ScoringTraining(held_out, Box::new(evaluation)))
     }
 
+    /// Writes which places the training views confirm. Returns the fraction that they do; `None` if the run is asked to
+    /// stop, or there is no surface.
+    pub(super) fn survey_confidence(
+        &mut self,
+        evaluation: &mut Evaluation,
+    ) -> Result<Option<f64>, TrainError> {
+        let saved_from_dataset = self.outputs.record().saved_from_normalised();
+        let engine = self.device.engine();
+        match evaluation.survey(engine, &self.dataset, &saved_from_dataset, &self.stop) {
+            Ok(Some(report)) => {
+                self.outputs.write_confidence(&report)?;
+                Ok(Some(report.confirmed))
+            }
+            Ok(None) | Err(EvalError::Stopped) => Ok(None),
+            Err(error) => Err(error.into()),
+        }
+    }
+
     /// Options with which this run renders a view for display.
     pub(super) fn display_options(&self) -> RenderOptions {
         let recipe = &self.config.recipe;

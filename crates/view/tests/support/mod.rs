@@ -82,8 +82,9 @@ impl World {
                             options: render_options(),
                             scene_splats: None,
                             step: 7,
+                            confidence: None,
                         };
-                        render_job(&hub, job, &mut *engine, &look);
+                        render_job(&hub, job, &mut *engine, look);
                     }
                     None => hub.wait(0, Duration::from_millis(20)),
                 }
