@@ -117,9 +117,12 @@ fn with_captions(view: RgbImage8, captions: &[String]) -> RgbImage8 {
     data.extend(view.data);
     let mut view = RgbImage8 { width: view.width, height: view.height + CAPTION_HEIGHT, data };
     let each = view.width / (captions.len() as u32).max(1);
+    // A name may lose its start; scores are shown whole.
+    let are_fitting = captions.iter().skip(1).all(|text| caption::text_size(text, CAPTION_SCALE)[0] <= each);
+    let scale = if are_fitting { CAPTION_SCALE } else { 1 };
     for (k, text) in captions.iter().enumerate() {
-        let text = caption::fitting(text, CAPTION_SCALE, each);
-        caption::draw_text(&mut view, [k as u32 * each, GAP], &text, CAPTION_SCALE, CAPTION_COLOUR);
+        let text = caption::fitting(text, scale, each);
+        caption::draw_text(&mut view, [k as u32 * each, GAP], &text, scale, CAPTION_COLOUR);
     }
     view
 }

@@ -272,17 +272,19 @@ impl Stopwatch {
     }
 }
 
-/// A rate per second, of steps for instance, smoothed exponentially over some seconds of training.
+/// A rate per second, of steps for instance: amount over time, each weighted by an exponential of its age, so that a short
+/// fast start counts for no more than its time.
 #[derive(Debug, Default)]
 struct Rate {
-    smoothed: Option<f64>,
+    amount: f64,
+    seconds: f64,
     last_seconds: f64,
 }
 
 impl Rate {
     /// A rate that is measured from `seconds` of a [`Stopwatch`].
     fn starting_at(seconds: f64) -> Self {
-        Self { smoothed: None, last_seconds: seconds }
+        Self { last_seconds: seconds, ..Self::default() }
     }
 
     /// Continues at `seconds` with the current rate: work done in between does not count.
@@ -294,10 +296,10 @@ impl Rate {
     fn update(&mut self, amount: f64, seconds: f64) -> f64 {
         let elapsed = (seconds - self.last_seconds).max(1e-9);
         self.last_seconds = seconds;
-        let now = amount / elapsed;
         let keep = libm::exp(-elapsed / RATE_SECONDS);
-        let rate = self.smoothed.map_or(now, |before| keep * before + (1.0 - keep) * now);
-        *self.smoothed.insert(rate)
+        self.amount = keep * self.amount + amount;
+        self.seconds = keep * self.seconds + elapsed;
+        self.amount / self.seconds
     }
 }
 
@@ -334,5 +336,17 @@ mod tests {
             let it_per_s = rate.update(10.0, 5.0 + 0.5 * f64::from(k));
             assert!((it_per_s - 20.0).abs() < 1e-9);
         }
+    }
+
+    #[test]
+    fn a_short_fast_start_does_not_raise_the_rate() {
+        let mut rate = Rate::starting_at(0.0);
+        assert!((rate.update(10.0, 0.05) - 200.0).abs() < 1e-9);
+        let mut last = 0.0;
+        for k in 1..=5 {
+            last = rate.update(20.0, 0.05 + f64::from(k));
+        }
+        // 110 steps in 5.05 seconds are 21.8 a second.
+        assert!((20.0..22.0).contains(&last), "{last}");
     }
 }
