@@ -2,7 +2,8 @@
 //!
 //! The importance of a splat is its opacity times its area, the product of its two larger scales, as in LightGaussian (Fan
 //! et al. 2024), but without cameras, which a file does not have. Cameras are near the scene: beyond its radius, an area
-//! shrinks with the square of the distance from the middle, so that the huge splats of a sky count as large as they look.
+//! shrinks with the square of the distance from the middle, so that huge splats far away count as large as they look. The
+//! splats of a sky are all alike; they are thinned.
 
 use gausset_core::Splats;
 use gausset_core::splats::opacity;
@@ -16,7 +17,11 @@ const MAX_ENCODINGS: usize = 10;
 /// Fraction of the largest size above which a file is large enough.
 const CLOSE_ENOUGH: f64 = 0.98;
 
-/// The splats of a file, the most important first.
+/// Part of a smaller file that its sky gets at least, if the scene is larger than the rest: one in this many splats. A sky is
+/// smooth, so that a fifth of its splats, each as much larger, look almost the same.
+const SKY_PART: usize = 5;
+
+/// The splats of a scene, the most important first.
 pub(super) struct Ranking {
     order: Vec<usize>,
     importance: Vec<f64>,
@@ -26,30 +31,40 @@ impl Ranking {
     pub(super) fn of(document: &SplatFile) -> Self {
         let splats = &document.splats;
         let (middle, radius) = middle_and_radius(document).unwrap_or(([0.0; 3], 0.0));
-        let importance: Vec<f64> = (0..splats.len())
+        let importance: Vec<f64> = (0..document.scene_len())
             .map(|i| {
                 let away = if radius > 0.0 { distance(splats.means[i], middle) / radius } else { 0.0 };
                 opacity(splats.opacity_logits[i]) * area(splats, i) / away.max(1.0).powi(2)
             })
             .collect();
-        let mut order: Vec<usize> = (0..splats.len()).collect();
+        let mut order: Vec<usize> = (0..importance.len()).collect();
         order.sort_by(|&a, &b| importance[b].total_cmp(&importance[a]).then(a.cmp(&b)));
         Self { order, importance }
     }
 
-    /// Which splats belong to the `count` most important.
-    fn most_important(&self, count: usize) -> Vec<bool> {
-        let mut stays = vec![false; self.order.len()];
-        self.order.iter().take(count).for_each(|&i| stays[i] = true);
-        stays
-    }
-
-    /// Keeps the `count` most important splats. Returns the fraction of the importance that the others had.
+    /// Keeps at most `count` splats: the most important ones of the scene, and a thinned sky whose splats are larger.
+    /// Returns the fraction of the importance that the others of the scene had.
     pub(super) fn keep(&self, document: &mut SplatFile, count: usize) -> f64 {
-        document.retain(&self.most_important(count));
+        let (scene, sky) = (self.order.len(), document.sky);
+        if count >= scene + sky {
+            return 0.0;
+        }
+        let sky_room = (count / SKY_PART).max(count.saturating_sub(scene));
+        // Every n-th splat of the sky stays; none if there is no room.
+        let stride = if sky_room > 0 { sky.div_ceil(sky_room).max(1) } else { sky + 1 };
+        let mut stays = vec![false; scene + sky];
+        let kept_sky = if sky_room > 0 { sky.div_ceil(stride) } else { 0 };
+        for i in (0..kept_sky).map(|k| scene + k * stride) {
+            stays[i] = true;
+            let larger = (0.5 * libm::log(stride as f64)) as f32;
+            document.splats.log_scales[i].iter_mut().for_each(|scale| *scale += larger);
+        }
+        let (kept, lost) = self.order.split_at((count - kept_sky).min(scene));
+        kept.iter().for_each(|&i| stays[i] = true);
+        document.retain(&stays);
         let sum = |part: &[usize]| part.iter().map(|&i| self.importance[i]).sum::<f64>();
         let all = sum(&self.order);
-        if all > 0.0 { sum(&self.order[count.min(self.order.len())..]) / all } else { 0.0 }
+        if all > 0.0 { sum(lost) / all } else { 0.0 }
     }
 
     /// The largest number of splats found, up to `most`, whose file has at most `max_bytes`, from the sizes of a few files;
@@ -64,10 +79,10 @@ impl Ranking {
         max_bytes: u64,
         mut encode: impl FnMut(&SplatFile) -> Result<u64, Failure>,
     ) -> Result<Option<usize>, Failure> {
-        let all = most.min(self.order.len());
+        let all = most.min(document.splats.len());
         let mut size_of = |count: usize| {
             let mut part = document.clone();
-            part.retain(&self.most_important(count));
+            self.keep(&mut part, count);
             encode(&part)
         };
         let whole = size_of(all)?;
@@ -128,6 +143,29 @@ mod tests {
         assert!(lost > 0.01 && lost < 0.3, "{lost}");
         let mut all = document();
         assert_eq!((Ranking::of(&all).keep(&mut all, 99), all.splats.len()), (0.0, 11));
+    }
+
+    #[test]
+    fn a_sky_is_thinned_before_the_scene_goes() {
+        let mut splats = document().splats.select(&(0..10).collect::<Vec<_>>());
+        for _ in 0..90 {
+            splats.push([100.0, 0.0, 0.0], [2.0; 3], [1.0, 0.0, 0.0, 0.0], 5.0, &[0.1; 3]);
+        }
+        let all = SplatFile { sky: 90, ..SplatFile::new(splats) };
+        let kept = |count: usize| {
+            let mut part = all.clone();
+            Ranking::of(&all).keep(&mut part, count);
+            let scale = part.splats.log_scales.last().map_or(0.0, |scales| scales[0]);
+            (part.scene_len(), part.sky, scale)
+        };
+        assert_eq!(kept(100), (10, 90, 2.0));
+        // Every second, with twice the area.
+        let (scene, sky, scale) = kept(60);
+        assert_eq!((scene, sky), (10, 45));
+        assert!((f64::from(scale) - 2.0 - 0.5 * 2.0f64.ln()).abs() < 1e-6, "{scale}");
+        // The scene does not fit: a fifth is sky.
+        assert_eq!((kept(10).0, kept(10).1), (8, 2));
+        assert_eq!((kept(4).0, kept(4).1), (4, 0));
     }
 
     #[test]
