@@ -8,6 +8,8 @@ import { SplatView } from './splats.js';
 
 const $ = (id) => document.getElementById(id);
 const scene = JSON.parse($('scene').textContent), mark = document.documentElement.dataset;
+// The page as it was read, for saving; texts are shared with the page that is shown.
+const page = document.documentElement.cloneNode(true);
 const camera = new Camera(), canvas = $('view'), saved = {};
 let view = null, first = null, wholeRadius = 1, fixed = -1, drawn = '', movedAt = -1e9, share = 1, file = null, background = scene.background || [0, 0, 0];
 
@@ -141,13 +143,18 @@ async function main() {
   $('background').value = background.join();
   if ($('background').selectedIndex < 0) { $('background').append(new Option('As trained', background.join())); $('background').value = background.join(); }
   $('background').addEventListener('input', () => { background = $('background').value.split(',').map(Number); change(); });
-  $('file').addEventListener('click', () => { if (file) keep(`${scene.title || 'scene'}.compressed.ply`, new Blob([file])); });
+  $('file').addEventListener('input', () => {
+    const name = scene.title || 'scene', kind = $('file').value;
+    $('file').value = '';
+    if (kind === 'html') keep(`${name}.html`, new Blob(['<!doctype html>\n', page.outerHTML, '\n'], { type: 'text/html' }));
+    else if (file) keep(`${name}.compressed.ply`, new Blob([file]));
+  });
   notice('Unpacking …');
   file = await unpack($('splats'));
   try {
     view = new SplatView(canvas, () => change());
   } catch (error) {
-    notice(error.message === 'no WebGL 2' ? 'This page needs WebGL 2, which this browser does not support or has disabled. The button “Save PLY” saves the splats as a file for other viewers.' : error.message);
+    notice(error.message === 'no WebGL 2' ? 'This page needs WebGL 2, which this browser does not support or has disabled. “Save as …” saves the splats as a file for other viewers.' : error.message);
     mark.ready = 'failed';
     return;
   }

@@ -225,10 +225,7 @@ fn a_page_of_a_run_begins_at_its_cameras_and_says_what_it_needs() {
     browser.call("Page.reload", json!({}));
     browser.wait_until("document.documentElement?.dataset.ready === 'failed'");
     let said = browser.value("document.getElementById('notice-text').textContent");
-    assert!(
-        said.as_str().is_some_and(|said| said.contains("WebGL 2") && said.contains("Save PLY")),
-        "{said}"
-    );
+    assert!(said.as_str().is_some_and(|said| said.contains("WebGL 2") && said.contains("Save as")), "{said}");
     assert!(browser.complaints().is_empty(), "{:?}", browser.complaints());
 }
 
