@@ -191,7 +191,8 @@ fn json_error(path: &Path, error: &serde_json::Error) -> CameraPathError {
     let text = error.to_string();
     let what = text.split(" at line ").next().unwrap_or_default();
     let what = format!(
-        "{} (expected a Nerfstudio camera path, a transforms.json or a cameras.json)",
+        "{} (expected a Nerfstudio camera path, a transforms.json or a cameras.json; the cameras of any dataset: ⟨data⟩ and \
+         ⟨split = all⟩)",
         one_line(what)
     );
     malformed(path, format!("line {}", error.line()), what)

@@ -45,6 +45,12 @@ impl RecognisedFile {
         Self { kind, what: what.into(), commands: commands.to_vec() }
     }
 
+    /// The failure of a command that expects something else.
+    fn instead_of(&self, code: &'static str, input: &Path, expected: &str) -> Failure {
+        let tried = self.commands.first().map_or_else(String::new, |command| format!("; try: {command}"));
+        Failure::new(code, format!("{}: is {} (expected {expected}){tried}", input.display(), self.what))
+    }
+
     /// Formats the type and the commands as rows of a table.
     pub(super) fn rows(&self) -> Vec<(&'static str, String)> {
         let mut rows = vec![("what", self.what.clone())];
@@ -277,17 +283,29 @@ fn pano_commands(is_two_circles: bool, folder: &Path) -> Vec<String> {
     vec![format!("gausset pano run {folder} -o scene/")]
 }
 
-/// The failure of a command that expects splats: for a file of another kind, names the kind and a command that uses it.
+/// The failure of a command that expects splats: for input of another kind, names the kind and a command that uses it.
 pub(super) fn failure_of_other_file(failure: Failure, input: &Path) -> Failure {
-    if failure.code != "splats" || !input.is_file() || splat::recognise(input).is_some() {
-        return failure;
-    }
-    let Some(RecognisedFile { what, commands, .. }) = RecognisedFile::recognise_file(input) else {
-        return failure;
+    let found = match failure.code {
+        "splats" if input.is_file() && splat::recognise(input).is_none() => {
+            RecognisedFile::recognise_file(input)
+        }
+        "not-a-run" if input.is_dir() => RecognisedFile::recognise_folder(input),
+        _ => None,
     };
-    let tried = commands.first().map_or_else(String::new, |command| format!("; try: {command}"));
-    let line = format!("{}: is {what} (expected a run or a splat file){tried}", input.display());
-    Failure::new(failure.code, line)
+    match found {
+        Some(found) => found.instead_of(failure.code, input, "a run or a splat file"),
+        None => failure,
+    }
+}
+
+/// The failure of a training: for a file that is no dataset, names its kind and a command that uses it.
+pub(super) fn failure_of_other_data(failure: Failure, data: Option<&Path>) -> Failure {
+    let file = data.filter(|path| failure.code == "dataset" && path.is_file());
+    let found = file.and_then(|file| Some((file, RecognisedFile::recognise_file(file)?)));
+    match found {
+        Some((file, found)) if found.kind != "dataset" => found.instead_of(failure.code, file, "a dataset"),
+        _ => failure,
+    }
 }
 
 fn command(name: &str, path: &Path) -> String {

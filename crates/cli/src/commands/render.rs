@@ -60,7 +60,7 @@ pub(crate) struct RenderArgs {
     #[arg(long, value_name = "N", requires = "orbit", value_parser = frame_count_parser())]
     frames: Option<u32>,
     /// Camera file: a Nerfstudio camera path, cameras.json of a run, or transforms.json.
-    #[arg(long, value_name = "FILE", conflicts_with_all = ["data", "allow_outside"])]
+    #[arg(long, alias = "cameras", value_name = "FILE", conflicts_with_all = ["data", "allow_outside"])]
     path: Option<PathBuf>,
     /// Image size for an orbit, or for a path without one: WIDTHxHEIGHT in px.
     #[arg(long, value_name = "SIZE", value_parser = parse_size, conflicts_with_all = ["width", "height", "split"])]

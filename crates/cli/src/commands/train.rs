@@ -10,6 +10,7 @@ use gausset::training::{self, RunSettings, Task, Trainer};
 use gausset_io::atomic::Overwrite;
 use gausset_train::TrainOptions;
 
+use super::recognised::failure_of_other_data;
 use super::training::{RunOutputArgs, summary_json, training_status};
 use super::viewer::ViewerArgs;
 use crate::console::Console;
@@ -115,7 +116,7 @@ fn default_run_folder(data: Option<&Path>) -> PathBuf {
 pub(crate) fn run(args: TrainArgs, console: &Console) -> Result<Status, EarlyExit> {
     let conditions = args.records.apply_to(RunSettings { profile: args.profile, ..args.device.conditions() });
     let viewer = args.viewer.clone();
-    let is_named = args.output.is_some() || args.resume.is_some();
+    let (is_named, data) = (args.output.is_some() || args.resume.is_some(), args.data.clone());
     let task = task_from_args(args)?;
     let interrupt = Interrupt::watch();
     let mut viewer = viewer.start(task.folder(), &interrupt, console)?;
@@ -126,6 +127,7 @@ pub(crate) fn run(args: TrainArgs, console: &Console) -> Result<Status, EarlyExi
             host.stage(Stage::RunFolderChosen(folder.clone()));
         }
         training::finish(folder, trainer, host)
+            .map_err(|failure| failure_of_other_data(failure, data.as_deref()))
     })?;
     let status = training_status(&trained, &interrupt, console);
     console.json_or_summary(&summary_json(&trained), || describe::trained(&trained, console.is_verbose()))?;

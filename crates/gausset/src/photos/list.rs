@@ -15,6 +15,7 @@ use gausset_io::ownership::MARKER;
 use gausset_io::text::shell_quote;
 use gausset_pano::frames::{count_left_out, is_mask_stem};
 
+use super::full_sphere::full_sphere_of_folder;
 use crate::Failure;
 use crate::saved_run::SavedRun;
 
@@ -164,7 +165,11 @@ pub fn advice_for_photographs(folder: &Path) -> Option<String> {
     let count = list.names.len() + list.heif.len();
     let these =
         if count == 1 { "this is 1 photograph".to_owned() } else { format!("these are {count} photographs") };
-    Some(format!("{these} without cameras: gausset run {} -o scene/", shell_quote(folder)))
+    let (these, command) = match full_sphere_of_folder(folder, &list.names) {
+        None => (these, "run"),
+        Some(_) => (these.replace("photograph", "panorama"), "pano run"),
+    };
+    Some(format!("{these} without cameras: gausset {command} {} -o scene/", shell_quote(folder)))
 }
 
 /// State of a walk through the folders.

@@ -20,6 +20,8 @@ use super::verdict;
 use crate::saved_run::SavedRun;
 use crate::{Failure, Host, page};
 
+/// What the images of a view show.
+const PANELS: &str = "Photograph, render, absolute difference (white = 0.25 or more) and, where it gains more than half a dB, the render after a colour fit.";
 /// Maximum rows of the density table; consecutive changes are merged.
 const DENSITY_ROWS: usize = 40;
 /// Profile rows below this fraction of the time are hidden.
@@ -130,7 +132,7 @@ fn opening(report: &mut ReportPage, run: &SavedRun, ReportContent { record, spla
     let evaluation = record.evaluation.as_ref();
     let images = evaluation.map(|evaluation| thumbnails::extremes(&run.folder, evaluation));
     if let Some(images) = images.filter(|images| !images.is_empty()) {
-        report.hero(&images, "Photograph, render and absolute difference (white = 0.25 or more).");
+        report.hero(&images, PANELS);
     }
     let mut facts = Vec::new();
     if let Some(evaluation) = evaluation {
@@ -218,9 +220,7 @@ fn evaluation_section(report: &mut ReportPage, run: &SavedRun, evaluation: &Eval
         ("PSNR, pixels seen by 3 views", format!("{} dB", number(scores.psnr_covisible, 2))),
         ("haze", number(scores.haze, 4)),
     ]);
-    report.paragraph(
-        "Photograph, render and absolute difference (white = 0.25 or more). Full-size images are in eval/.",
-    );
+    report.paragraph(&format!("{PANELS} Full-size images are in eval/."));
     let rows = thumbnails::rows(&run.folder, evaluation);
     let without = rows.iter().filter(|row| row.jpeg.is_none()).count();
     report.images(&COLUMNS, &rows);
