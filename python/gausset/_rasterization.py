@@ -6,6 +6,7 @@ The functions take the arguments of gsplat 1.6 and return what it returns. Shape
 
 from __future__ import annotations
 
+import functools
 import math
 import warnings
 from typing import Any
@@ -15,8 +16,10 @@ from torch import Tensor
 from torch.autograd import Function
 from torch.autograd.function import once_differentiable
 
-from . import _gausset
+from . import _gausset, _sh
 from ._errors import ArgumentError, GaussetWarning
+from ._projection import fully_fused_projection
+from ._tiles import isect_offset_encode, isect_tiles, rasterize_to_pixels
 
 # Largest alpha, and least compensation of the opacity in antialiased mode, by the version of gsplat.
 _RULES = {"1.6": (0.99, 0.005), "1.5": (0.999, 0.0)}
@@ -24,19 +27,17 @@ _compat = "1.6"
 
 # Arguments that are accepted with these values only.
 _REFUSED: dict[str, tuple[Any, str]] = {
-    "sparse_grad": (False, "gradients are dense"),
     "distributed": (False, "one process renders"),
-    "covars": (None, "pass quats and scales"),
     "with_ut": (False, "EWA splatting only"),
     "with_eval3d": (False, "EWA splatting only"),
     "return_normals": (False, "normals are not rendered"),
     "global_z_order": (True, "splats are ordered by depth"),
-    "rays": (None, "pinhole and equirectangular cameras only"),
+    "rays": (None, "cameras only"),
     "radial_coeffs": (None, "undistort the images first"),
     "tangential_coeffs": (None, "undistort the images first"),
     "thin_prism_coeffs": (None, "undistort the images first"),
     "ftheta_coeffs": (None, "undistort the images first"),
-    "lidar_coeffs": (None, "pinhole and equirectangular cameras only"),
+    "lidar_coeffs": (None, "cameras only"),
     "external_distortion_coeffs": (None, "undistort the images first"),
     "rolling_shutter": (None, "global shutter only"),
     "viewmats_rs": (None, "global shutter only"),
@@ -45,6 +46,7 @@ _REFUSED: dict[str, tuple[Any, str]] = {
     "renderer_config": (None, "there is one renderer"),
 }
 _RENDER_MODES = ("RGB", "D", "ED", "RGB+D", "RGB+ED")
+_CAMERA_MODELS = ("pinhole", "ortho", "fisheye", "equirectangular")
 
 
 def _refuse(message: str) -> ArgumentError:
@@ -81,13 +83,13 @@ def _shape(name: str, value: Tensor, *expected: int) -> None:
 _has_warned = False
 
 
-def _on_cpu(value: Tensor) -> Tensor:
-    """The tensor in f32 on the CPU, within the graph."""
+def _on_cpu(value: Tensor, dtype: torch.dtype = torch.float32) -> Tensor:
+    """The tensor on the CPU, within the graph."""
     global _has_warned
     if value.device.type != "cpu" and not _has_warned:
         _has_warned = True
         warnings.warn(f"tensors on {value.device} are copied to the CPU and back", GaussetWarning, stacklevel=4)
-    return value.to(device="cpu", dtype=torch.float32)
+    return value.to(device="cpu", dtype=dtype)
 
 
 def _array(value: Tensor) -> Any:
@@ -140,6 +142,53 @@ class _Project(Function):
             found = [torch.from_numpy(array) for array in found]
             sums = found if sums is None else [a + b for a, b in zip(sums, found)]
         return (*(sums or [None] * 4), viewmats, None)
+
+
+def _project_in_torch(
+    tensors: list[Tensor], is_finite: Tensor, viewmats: Tensor, Ks: Tensor, settings: _Settings, camera_model: str
+) -> list[Tensor]:
+    """As `_Project` of all batches, (batch * C, N, ...), for inputs that the kernels do not take. `tensors` are means
+    (batch, N, 3), opacities (batch, N), and covariances (batch, N, 3, 3) or quaternions and scales."""
+    zero = viewmats.new_zeros(())
+    means, opacities, *shapes = (
+        value.where(is_finite.reshape(*is_finite.shape, *[1] * (value.dim() - 2)), zero) for value in tensors
+    )
+    near, far, eps2d, _, least, clip = settings.rules
+    upper = torch.triu_indices(3, 3)
+    forms = (shapes[0][..., upper[0], upper[1]], None, None) if len(shapes) == 1 else (None, *shapes)
+    radii, means2d, depths, conics, compensations = fully_fused_projection(
+        means,
+        *forms,
+        viewmats,
+        Ks,
+        *settings.size,
+        eps2d=eps2d,
+        near_plane=near,
+        far_plane=far,
+        radius_clip=clip,
+        calc_compensations=settings.antialiased,
+        camera_model=camera_model,
+        opacities=opacities,
+        least_compensation=least,
+    )
+    assert means2d is not None and depths is not None and conics is not None and radii is not None
+    seen = opacities[:, None] * (torch.ones_like(depths) if compensations is None else compensations)
+    return [value.flatten(0, 1) for value in (means2d, conics, depths, seen, radii)]
+
+
+class _SparseGradient(Function):
+    """The input. Its gradient is sparse: the rows (N, ...) that `holder` names by the time of the backward pass."""
+
+    @staticmethod
+    def forward(ctx, value, holder):  # type: ignore
+        ctx.holder = holder
+        return value.view_as(value)
+
+    @staticmethod
+    @once_differentiable
+    def backward(ctx, gradient):  # type: ignore
+        (rows,) = ctx.holder
+        return torch.sparse_coo_tensor(rows[None], gradient[rows], gradient.shape), None
 
 
 class _Shade(Function):
@@ -231,8 +280,8 @@ def _lenses(Ks: Tensor, camera_model: str) -> list[Any]:
 def _check_settings(
     camera_model: str, rasterize_mode: str, render_mode: str, tile_size: int | None, absgrad: bool
 ) -> None:
-    if camera_model not in ("pinhole", "equirectangular"):
-        raise _refuse(f"camera_model: {camera_model!r} (expected 'pinhole' or 'equirectangular')")
+    if camera_model not in _CAMERA_MODELS:
+        raise _refuse(f"camera_model: {camera_model!r} (expected one of {', '.join(_CAMERA_MODELS)})")
     if rasterize_mode not in ("classic", "antialiased"):
         raise _refuse(f"rasterize_mode: {rasterize_mode!r} (expected 'classic' or 'antialiased')")
     if render_mode not in _RENDER_MODES:
@@ -280,8 +329,9 @@ def rasterization(
 
     `means` (..., N, 3), `quats` (..., N, 4) `w x y z` of any length, `scales` (..., N, 3) and `opacities` (..., N) as they
     are (no logarithms, no logits), `viewmats` (..., C, 4, 4) world to camera, `Ks` (..., C, 3, 3) px.
-    `colors`: with `sh_degree` (0..3) coefficients ([...,] N, K, 3), else channels (..., N, D) or (..., C, N, D).
-    `backgrounds` (..., C, D). Gradients go to all of them except `Ks`.
+    `colors`: with `sh_degree` (0..4) coefficients ([...,] N, K, D), else channels (..., N, D) or (..., C, N, D).
+    `backgrounds` (..., C, D). `covars` (..., N, 3, 3), of which the upper triangle counts, replace `quats` and `scales`.
+    Gradients go to all of them except `Ks`; with `sparse_grad`, those of means, quats, scales or covars are sparse.
 
     Returns colours (..., C, H, W, X), alphas (..., C, H, W, 1) and a dictionary: `means2d`, `conics`, `depths`,
     `opacities`, `radii` and more, of all splats or, if `packed`, of those in view. With `absgrad`, `means2d.absgrad` has
@@ -289,6 +339,9 @@ def rasterization(
     divides it by alpha.
 
     `compat="1.5"` follows gsplat 1.5 where 1.6 differs. `segmented` and `channel_chunk` have no effect.
+
+    The kernels take f32, quaternions and scales, pinhole and equirectangular cameras. f64, `covars`, `ortho` and
+    `fisheye` are computed in torch: slowly, and without `absgrad`.
     """
     given = {name: value for name, value in locals().items() if name in _REFUSED}
     for name, value in {**given, **others}.items():
@@ -313,11 +366,10 @@ def rasterization(
 
     _tensor("means", means, None, 3)
     batch, count = tuple(means.shape[:-2]), means.shape[-2]
-    for name, value, tail in (
-        ("quats", quats, (count, 4)),
-        ("scales", scales, (count, 3)),
-        ("opacities", opacities, (count,)),
-    ):
+    shapes: dict[str, tuple[Tensor, tuple[int, ...]]] = {"quats": (quats, (count, 4)), "scales": (scales, (count, 3))}
+    if covars is not None:
+        shapes = {"covars": (covars, (count, 3, 3))}
+    for name, (value, tail) in {**shapes, "opacities": (opacities, (count,))}.items():
         _shape(name, _tensor(name, value, *tail), *batch, *tail)
     _tensor("viewmats", viewmats, None, 4, 4)
     views = viewmats.shape[-3]
@@ -332,16 +384,16 @@ def rasterization(
         if colors is None:
             raise _refuse(f"colors: None (expected a tensor for render_mode {render_mode!r})")
         if sh_degree is not None:
-            if not (isinstance(sh_degree, int) and 0 <= sh_degree <= 3):
-                raise _refuse(f"sh_degree: {sh_degree} (expected 0..3)")
-            _tensor("colors", colors, count, None, 3)
+            if not (isinstance(sh_degree, int) and 0 <= sh_degree <= _sh.MOST_DEGREE):
+                raise _refuse(f"sh_degree: {sh_degree} (expected 0..{_sh.MOST_DEGREE})")
+            _tensor("colors", colors, count, None, None)
             needed = (sh_degree + 1) ** 2
             if colors.shape[-2] < needed:
                 found = f"{colors.shape[-2]} SH coefficients"
                 raise _refuse(f"colors: {found} (expected at least {needed} for sh_degree {sh_degree})")
             if tuple(colors.shape[:-3]) not in ((), batch, (*batch, views)):
-                raise _refuse(f"colors: shape {list(colors.shape)} (expected {[count, colors.shape[-2], 3]})")
-            channels = 3
+                raise _refuse(f"colors: shape {list(colors.shape)} (expected {[count, *colors.shape[-2:]]})")
+            channels = colors.shape[-1]
         else:
             _tensor("colors", colors, count, None)
             if tuple(colors.shape[:-2]) not in (batch, (*batch, views)):
@@ -358,24 +410,54 @@ def rasterization(
             raise _refuse(f"backgrounds: shape {list(tail)} (expected {[*batch, views, channels]})")
         backgrounds = backgrounds[..., :channels] if channels else None
 
+    is_slow = covars is not None or camera_model in ("ortho", "fisheye")
+    is_slow |= means.dtype == torch.float64 and camera_model == "pinhole"
+    if is_slow and absgrad:
+        raise _refuse("absgrad=True is not supported with f64, covars, ortho or fisheye")
+    if is_slow and camera_model == "equirectangular":
+        raise _refuse("covars=a tensor is not supported with camera_model 'equirectangular'")
+    visible_rows: list[Tensor] = []
+    if sparse_grad:
+        if batch or not packed:
+            raise _refuse("sparse_grad=True is not supported with batches or packed=False")
+        means = _SparseGradient.apply(means, visible_rows)
+        shapes = {name: (_SparseGradient.apply(value, visible_rows), tail) for name, (value, tail) in shapes.items()}
+
     device, dtype = means.device, means.dtype
+    work = torch.float64 if is_slow and dtype == torch.float64 else torch.float32
     flat = math.prod(batch)
-    tensors = [
-        _on_cpu(value).reshape(flat, *value.shape[len(batch) :])
-        for value in (means, quats, scales, opacities, viewmats)
-    ]
-    lenses = _lenses(Ks.reshape(flat * views, 3, 3), camera_model)
+    means, opacities, viewmats, *forms = (
+        _on_cpu(value, work).reshape(flat, *value.shape[len(batch) :])
+        for value in (means, opacities, viewmats, *(value for value, _ in shapes.values()))
+    )
+    Ks = Ks.reshape(flat * views, 3, 3)
+    lenses = _lenses(Ks, camera_model)
     limits = (near_plane, far_plane, eps2d, rules[0], rules[1], radius_clip)
     antialiased = rasterize_mode == "antialiased"
     if has_colors:
-        colors = _on_cpu(colors)  # type: ignore[arg-type]
+        colors = _on_cpu(colors, work)  # type: ignore[arg-type]
 
-    screens, all_views = [], []
-    for b in range(flat):
-        settings = _Settings((width, height), limits, antialiased, lenses[b * views : (b + 1) * views])
-        screens.append(_Project.apply(*(value[b] for value in tensors), settings))
-        all_views += settings.views
-    means2d, conics, depths, compensated, radii = (torch.cat(parts) for parts in zip(*screens))
+    all_views: list[Any] = []
+    if is_slow:
+        given_tensors = [means, opacities, *forms]
+        finite = torch.stack([value.reshape(flat, count, -1).isfinite().all(-1) for value in given_tensors]).all(0)
+        if colors is not None and has_colors:
+            of_colors = colors.detach().isfinite()
+            of_colors = of_colors.flatten(-2).all(-1) if sh_degree is not None else of_colors.all(-1)
+            finite = finite & of_colors.reshape(-1, views if of_colors.dim() == len(batch) + 2 else 1, count).all(1)
+            colors = colors.where(colors.isfinite(), colors.new_zeros(()))
+        settings = _Settings((width, height), limits, antialiased, lenses)
+        lens = _on_cpu(Ks, work).reshape(flat, views, 3, 3)
+        screen = _project_in_torch(given_tensors, finite, viewmats, lens, settings, camera_model)
+    else:
+        screens = []
+        for b in range(flat):
+            settings = _Settings((width, height), limits, antialiased, lenses[b * views : (b + 1) * views])
+            own_splats = (means[b], *(value[b] for value in forms), opacities[b])
+            screens.append(_Project.apply(*own_splats, viewmats[b], settings))
+            all_views += settings.views
+        screen = [torch.cat(parts) for parts in zip(*screens)]
+    means2d, conics, depths, compensated, radii = screen
 
     visible = (radii > 0).all(-1)
     rows = None
@@ -386,37 +468,54 @@ def rasterization(
         picked = (view_ids, splat_ids)
         means2d, conics, depths = means2d[picked], conics[picked], depths[picked]
         compensated, radii = compensated[picked], radii[picked]
+        if sparse_grad:
+            visible_rows.append(splat_ids.unique())
 
     shaded = []
     for k in range(flat * views):
         b, c = divmod(k, views)
         if not has_colors:
-            shaded.append(means.new_zeros(count, 0, device="cpu", dtype=torch.float32))
+            shaded.append(means.new_zeros(count, 0))
         elif sh_degree is not None:
             assert colors is not None
             own = colors if colors.dim() == 3 else colors.reshape(flat, -1, *colors.shape[-3:])[b]
             own = own[min(c, len(own) - 1)] if own.dim() == 4 else own
-            pose = tensors[4][b, c]
+            pose = viewmats[b, c]
             origin = -(pose[:3, :3].T @ pose[:3, 3])
-            shaded.append(_Shade.apply(tensors[0][b], origin, own, sh_degree, True, visible[k].numpy()))
+            if _sh_kernel_takes(own, sh_degree):
+                shaded.append(_Shade.apply(means[b], origin, own, sh_degree, True, visible[k].numpy()))
+            else:
+                shaded.append((_sh.sums(sh_degree, means[b] - origin, own, visible[k]) + 0.5).clamp(min=0))
         else:
             assert colors is not None
             own = colors.reshape(flat, -1, count, channels)[b]
             shaded.append(own[min(c, len(own) - 1)])
-    background = None if backgrounds is None else _on_cpu(backgrounds).reshape(flat * views, channels)
+    background = None if backgrounds is None else _on_cpu(backgrounds, work).reshape(flat * views, channels)
+    on_screen = (means2d, conics, depths, compensated, radii)
+    tiles = _Tiles((width, height), flat * views, view_ids, *(on_screen[k].detach() for k in (0, 2, 4)))
 
     holder = torch.zeros_like(means2d, requires_grad=False) if absgrad else None
-    images, alphas, depth = _Blend.apply(
-        means2d, conics, depths, compensated, torch.stack(shaded), background, all_views, rows, holder
-    )
+    painted = torch.stack(shaded)
+    if is_slow:
+        painted = painted if view_ids is None else painted[view_ids, splat_ids]
+        painted = torch.cat([painted, depths[..., None]], -1)
+        if background is not None:
+            background = torch.cat([background, background.new_zeros(flat * views, 1)], -1)
+        lists = (16, tiles.lists["isect_offsets"], tiles.lists["flatten_ids"])
+        images, alphas = rasterize_to_pixels(
+            means2d, conics, painted, compensated, width, height, *lists, background, packed=packed, alpha_max=rules[0]
+        )
+        images, depth = images[..., :-1], images[..., -1:]
+    else:
+        images, alphas, depth = _Blend.apply(
+            means2d, conics, depths, compensated, painted, background, all_views, rows, holder
+        )
     if render_mode.endswith("D"):
         if render_mode.endswith("ED"):
             depth = depth / alphas.clamp(min=1e-10)
         images = torch.cat([images, depth], dim=-1) if has_colors else depth
 
-    meta = _meta(
-        batch, views, count, (width, height), packed, (means2d, conics, depths, compensated, radii), (view_ids, splat_ids)
-    )
+    meta = _meta(batch, views, count, packed, on_screen, (view_ids, splat_ids), tiles)
     if holder is not None:
         meta["means2d"].absgrad = holder
     shape = (*batch, views, height, width)
@@ -424,14 +523,72 @@ def rasterization(
     return images.to(device=device, dtype=dtype), alphas.to(device=device, dtype=dtype), meta
 
 
+def _sh_kernel_takes(coefficients: Tensor, degree: int) -> bool:
+    return degree <= 3 and coefficients.shape[-1] == 3 and coefficients.dtype == torch.float32
+
+
+class _Tiles:
+    """The tiles of gsplat's lists, made at the first use: they cost time, and the kernels have lists of their own."""
+
+    def __init__(
+        self, size: tuple[int, int], images: int, image_ids: Tensor | None, means2d: Tensor, depths: Tensor, radii: Tensor
+    ) -> None:
+        self.width, self.height = (-(-side // 16) for side in size)
+        self.size, self.images, self.image_ids = size, images, image_ids
+        self.means2d, self.depths, self.radii = means2d, depths, radii
+
+    @functools.cached_property
+    def lists(self) -> dict[str, Tensor]:
+        packed = self.image_ids is not None
+        counts, ids, splats = isect_tiles(
+            self.means2d,
+            self.radii,
+            self.depths,
+            16,
+            self.width,
+            self.height,
+            packed=packed,
+            n_images=self.images,
+            image_ids=self.image_ids,
+        )
+        offsets = isect_offset_encode(ids, self.images, self.width, self.height)
+        return {"tiles_per_gauss": counts, "isect_ids": ids, "flatten_ids": splats, "isect_offsets": offsets}
+
+
+class _Meta(dict[str, Any]):
+    """A dictionary whose intersections of splats and tiles are computed when they are asked for."""
+
+    def __init__(self, values: dict[str, Any], tiles: _Tiles, batch: tuple[int, ...], views: int) -> None:
+        super().__init__(values)
+        self._tiles, self._batch, self._views = tiles, batch, views
+
+    def __missing__(self, key: str) -> Tensor:
+        if key not in _LISTS:
+            raise KeyError(key)
+        for name, value in self._tiles.lists.items():
+            if name == "isect_offsets" or (name == "tiles_per_gauss" and self["camera_ids"] is None):
+                value = value.reshape(*self._batch, self._views, *value.shape[1:])
+            self[name] = value
+        return self[key]  # type: ignore[no-any-return]
+
+    def __contains__(self, key: object) -> bool:
+        return key in _LISTS or super().__contains__(key)
+
+    def get(self, key: str, default: Any = None) -> Any:
+        return self[key] if key in self else default
+
+
+_LISTS = ("tiles_per_gauss", "isect_ids", "flatten_ids", "isect_offsets")
+
+
 def _meta(
     batch: tuple[int, ...],
     views: int,
     count: int,
-    size: tuple[int, int],
     packed: bool,
     screen: tuple[Tensor, ...],
     ids: tuple[Tensor | None, Tensor | None],
+    tiles: _Tiles,
 ) -> dict[str, Any]:
     means2d, conics, depths, opacities, radii = screen
     meta: dict[str, Any] = {"batch_ids": None, "camera_ids": None, "gaussian_ids": None}
@@ -448,21 +605,23 @@ def _meta(
         means2d, conics, depths, opacities, radii = (
             value.reshape(*shape, *value.shape[2:]) for value in (means2d, conics, depths, opacities, radii)
         )
-    return {
+    width, height = tiles.size
+    values = {
         **meta,
         "radii": radii,
         "means2d": means2d,
         "depths": depths,
         "conics": conics,
         "opacities": opacities,
-        "tile_width": -(-size[0] // 16),
-        "tile_height": -(-size[1] // 16),
-        "width": size[0],
-        "height": size[1],
+        "tile_width": tiles.width,
+        "tile_height": tiles.height,
+        "width": width,
+        "height": height,
         "tile_size": 16,
         "n_batches": math.prod(batch),
         "n_cameras": views,
     }
+    return _Meta(values, tiles, batch, views)
 
 
 def spherical_harmonics(
@@ -476,55 +635,88 @@ def spherical_harmonics(
     gaussian_ids: Tensor | None = None,
     viewmats_rs: Tensor | None = None,
 ) -> Tensor:
-    """Sums (C, N, 3) of SH basis functions, seen from each view. No offset is added and nothing is clamped.
+    """Sums (..., C, N, D) of SH basis functions, seen from each view. No offset is added and nothing is clamped.
 
-    `means` (N, 3), `viewmats` (C, 4, 4) world to camera, `coeffs` (N, K, 3), `masks` (C, N): elsewhere 0.
+    `means` (..., N, 3), `viewmats` (..., C, 4, 4) world to camera, `coeffs` (N, K, D), `masks` (..., C, N): elsewhere 0.
+    With `batch_ids`, `camera_ids`, `gaussian_ids` (nnz,) the sums of these (nnz, D), and `masks` (nnz,).
     """
-    for name, value in (
-        ("batch_ids", batch_ids),
-        ("camera_ids", camera_ids),
-        ("gaussian_ids", gaussian_ids),
-        ("viewmats_rs", viewmats_rs),
-    ):
-        if value is not None:
-            raise _refuse(f"{name}=a tensor is not supported (dense views only)")
-    _shape("means", _tensor("means", means, None, 3), means.shape[0], 3)
-    count = len(means)
-    _shape("viewmats", _tensor("viewmats", viewmats, None, 4, 4), viewmats.shape[0], 4, 4)
-    pose = _on_cpu(viewmats)
+    if viewmats_rs is not None:
+        raise _refuse("viewmats_rs=a tensor is not supported (global shutter only)")
+    _check_degree(degrees_to_use)
+    _tensor("means", means, None, 3)
+    batch, count = tuple(means.shape[:-2]), means.shape[-2]
+    _tensor("viewmats", viewmats, None, 4, 4)
+    views = viewmats.shape[-3]
+    _shape("viewmats", viewmats, *batch, views, 4, 4)
+    _check_coefficients(coeffs, degrees_to_use, count)
+    work = torch.float64 if means.dtype == torch.float64 else torch.float32
+    pose = _on_cpu(viewmats, work).reshape(-1, 4, 4)
     origins = -(pose[:, :3, :3].transpose(1, 2) @ pose[:, :3, 3:])[..., 0]
-    return _sums(degrees_to_use, means, origins, coeffs, masks, count)
+    flat, own = _on_cpu(means, work).reshape(-1, count, 3), _on_cpu(coeffs, work)
+    if gaussian_ids is not None:
+        batches = torch.zeros_like(gaussian_ids) if batch_ids is None else batch_ids
+        cameras = torch.zeros_like(gaussian_ids) if camera_ids is None else camera_ids
+        directions = flat[batches, gaussian_ids] - origins[batches * views + cameras]
+        found = _sh.sums(degrees_to_use, directions, own[gaussian_ids], masks)
+        return found.to(device=means.device, dtype=means.dtype)
+    if masks is not None:
+        _shape("masks", masks, *batch, views, count)
+        masks = masks.to(device="cpu", dtype=torch.bool).reshape(-1, count)
+    parts = []
+    for k, origin in enumerate(origins):
+        mask = None if masks is None else masks[k]
+        parts.append(_sums(degrees_to_use, flat[k // views], origin, own, mask))
+    found = torch.stack(parts) if parts else own.new_zeros(0, count, own.shape[-1])
+    return found.reshape(*batch, views, count, -1).to(device=means.device, dtype=means.dtype)
+
+
+def spherical_harmonics_l0(sh0: Tensor) -> Tensor:
+    """The part of degree 0: `sh0` (..., 1, D) or (..., D) times the first basis function."""
+    return _sh.basis(sh0.new_zeros(3), 0)[0] * (sh0[..., 0, :] if sh0.dim() > 2 else sh0)
+
+
+def spherical_harmonics_l1_plus(
+    degrees_to_use: int, means: Tensor, viewmats: Tensor, shN: Tensor, masks: Tensor | None = None, **ids: Any
+) -> Tensor:
+    """As `spherical_harmonics` without the part of degree 0: `shN` (N, K - 1, D)."""
+    _tensor("shN", shN, None, None)
+    coeffs = torch.cat([shN.new_zeros(*shN.shape[:-2], 1, shN.shape[-1]), shN], -2)
+    return spherical_harmonics(degrees_to_use, means, viewmats, coeffs, masks, **ids)
 
 
 def spherical_harmonics_of_directions(
     degrees_to_use: int, dirs: Tensor, coeffs: Tensor, masks: Tensor | None = None
 ) -> Tensor:
     """As gsplat 1.5's function: `dirs` (..., 3) of any length, `coeffs` (..., K, 3), `masks` (...). Returns (..., 3)."""
+    _check_degree(degrees_to_use)
     _tensor("dirs", dirs, 3)
     _tensor("coeffs", coeffs, None, 3)
     _shape("coeffs", coeffs, *dirs.shape[:-1], *coeffs.shape[-2:])
     flat = dirs.reshape(-1, 3)
     own = coeffs.reshape(len(flat), *coeffs.shape[-2:])
-    masks = None if masks is None else masks.reshape(1, -1)
-    found = _sums(degrees_to_use, flat, torch.zeros(1, 3), own, masks, len(flat))
-    return found.reshape(dirs.shape)
-
-
-def _sums(
-    degree: int, means: Tensor, origins: Tensor, coeffs: Tensor, masks: Tensor | None, count: int
-) -> Tensor:
-    if not (isinstance(degree, int) and 0 <= degree <= 3):
-        raise _refuse(f"degrees_to_use: {degree} (expected 0..3)")
-    _tensor("coeffs", coeffs, None, 3)
-    if coeffs.shape[0] != count or coeffs.dim() != 3 or coeffs.shape[1] < (degree + 1) ** 2:
-        expected = f"[{count}, {(degree + 1) ** 2} or more, 3]"
-        raise _refuse(f"coeffs: shape {list(coeffs.shape)} (expected {expected})")
-    views = len(origins)
+    _check_coefficients(own, degrees_to_use, len(flat))
     if masks is not None:
-        _shape("masks", masks, views, count)
-    own = (_on_cpu(means), _on_cpu(coeffs))
-    found = []
-    for c in range(views):
-        mask = None if masks is None else masks[c].to(device="cpu", dtype=torch.bool).contiguous().numpy()
-        found.append(_Shade.apply(own[0], origins[c], own[1], degree, False, mask))
-    return torch.stack(found).to(device=means.device, dtype=means.dtype)
+        masks = masks.to(device="cpu", dtype=torch.bool).reshape(-1)
+    work = torch.float64 if dirs.dtype == torch.float64 else torch.float32
+    flat = _on_cpu(flat, work)
+    found = _sums(degrees_to_use, flat, flat.new_zeros(3), _on_cpu(own, work), masks)
+    return found.reshape(dirs.shape).to(device=dirs.device, dtype=dirs.dtype)
+
+
+def _check_degree(degree: int) -> None:
+    if not (isinstance(degree, int) and 0 <= degree <= _sh.MOST_DEGREE):
+        raise _refuse(f"degrees_to_use: {degree} (expected 0..{_sh.MOST_DEGREE})")
+
+
+def _check_coefficients(coeffs: Tensor, degree: int, count: int) -> None:
+    _tensor("coeffs", coeffs, None, None)
+    if coeffs.shape[0] != count or coeffs.dim() != 3 or coeffs.shape[1] < (degree + 1) ** 2:
+        expected = f"[{count}, {(degree + 1) ** 2} or more, D]"
+        raise _refuse(f"coeffs: shape {list(coeffs.shape)} (expected {expected})")
+
+
+def _sums(degree: int, means: Tensor, origin: Tensor, coeffs: Tensor, mask: Tensor | None) -> Tensor:
+    if _sh_kernel_takes(coeffs, degree):
+        own_mask = None if mask is None else mask.contiguous().numpy()
+        return _Shade.apply(means, origin, coeffs, degree, False, own_mask)  # type: ignore[no-any-return]
+    return _sh.sums(degree, means - origin, coeffs, mask)

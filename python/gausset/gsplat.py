@@ -5,6 +5,7 @@ Afterwards gsplat's strategies, its `SelectiveAdam` and training loops run with 
 
 from __future__ import annotations
 
+import functools
 import importlib
 import sys
 from types import ModuleType
@@ -12,11 +13,21 @@ from typing import Any, Callable
 
 from ._errors import ArgumentError
 from ._formulas import compute_relocation, quat_scale_to_covar_preci
+from ._projection import fully_fused_projection, proj, world_to_cam
 from ._rasterization import (
     rasterization,
     set_compat,
     spherical_harmonics,
+    spherical_harmonics_l0,
+    spherical_harmonics_l1_plus,
     spherical_harmonics_of_directions,
+)
+from ._tiles import (
+    accumulate,
+    isect_offset_encode,
+    isect_tiles,
+    rasterize_to_indices_in_range,
+    rasterize_to_pixels,
 )
 from .optim import adam
 from .strategy import DefaultStrategy, MCMCStrategy
@@ -24,18 +35,49 @@ from .strategy import DefaultStrategy, MCMCStrategy
 __all__ = [
     "DefaultStrategy",
     "MCMCStrategy",
+    "accumulate",
     "adam",
     "compute_relocation",
+    "fully_fused_projection",
     "install",
+    "isect_offset_encode",
+    "isect_tiles",
+    "proj",
     "quat_scale_to_covar_preci",
     "rasterization",
+    "rasterize_to_indices_in_range",
+    "rasterize_to_pixels",
     "set_compat",
     "spherical_harmonics",
+    "spherical_harmonics_l0",
+    "spherical_harmonics_l1_plus",
     "uninstall",
+    "world_to_cam",
 ]
 
 # Submodules that import functions by name.
-_SUBMODULES = ("cuda._wrapper", "rendering", "relocation", "strategy.ops", "optimizers.selective_adam")
+_SUBMODULES = (
+    "cuda._wrapper",
+    "cuda._torch_impl",
+    "rendering",
+    "relocation",
+    "strategy.ops",
+    "optimizers.selective_adam",
+)
+# Functions that are the same for every version.
+_SAME = (
+    adam,
+    compute_relocation,
+    isect_offset_encode,
+    isect_tiles,
+    proj,
+    quat_scale_to_covar_preci,
+    spherical_harmonics_l0,
+    spherical_harmonics_l1_plus,
+    world_to_cam,
+)
+# Functions that blend.
+_BLENDING = (accumulate, rasterize_to_indices_in_range, rasterize_to_pixels)
 # What was there before: (module, name, function).
 _replaced: list[tuple[ModuleType, str, Any]] = []
 
@@ -49,14 +91,19 @@ def _functions(version: tuple[int, ...]) -> dict[str, Callable[..., Any]]:
             found[2]["radii"] = found[2]["radii"].amax(-1)
         return found
 
-    is_old = version < (1, 6)
-    return {
-        "adam": adam,
-        "compute_relocation": compute_relocation,
-        "quat_scale_to_covar_preci": quat_scale_to_covar_preci,
-        "rasterization": call if is_old else rasterization,
-        "spherical_harmonics": spherical_harmonics_of_directions if is_old else spherical_harmonics,
-    }
+    def project(*args: Any, **options: Any) -> tuple[Any, ...]:
+        found = fully_fused_projection(*args, **options)
+        # Packed, gsplat 1.5 has no `indptr`.
+        return (*found[:3], *found[4:]) if len(found) == 9 else found
+
+    functions: dict[str, Callable[..., Any]] = {function.__name__: function for function in (*_SAME, *_BLENDING)}
+    if version >= (1, 6):
+        ours = (rasterization, spherical_harmonics, fully_fused_projection)
+        return {**functions, **{function.__name__: function for function in ours}}
+    blending = {f.__name__: functools.partial(f, alpha_max=0.999) for f in _BLENDING}
+    harmonics = spherical_harmonics_of_directions
+    own = {"rasterization": call, "spherical_harmonics": harmonics, "fully_fused_projection": project}
+    return {**functions, **blending, **own}
 
 
 def install() -> None:
