@@ -34,6 +34,7 @@ __all__ = [
     "Rendering",
     "Run",
     "Splats",
+    "View",
     "__version__",
     "build_info",
     "convert",
@@ -48,17 +49,24 @@ __all__ = [
     "set_num_threads",
     "spherical_harmonics",
     "train",
+    "view",
 ]
 
 
+# Imported at the first use: torch, and modules that take long.
+_LATER = {
+    "rasterization": "_rasterization",
+    "spherical_harmonics": "_rasterization",
+    "DefaultStrategy": "strategy",
+    "MCMCStrategy": "strategy",
+    "View": "_view",
+    "view": "_view",
+}
+
+
 def __getattr__(name: str) -> object:
-    # torch is imported on first use.
-    if name in ("rasterization", "spherical_harmonics"):
-        from . import _rasterization
+    if name not in _LATER:
+        raise AttributeError(f"module 'gausset' has no attribute {name!r}")
+    import importlib
 
-        return getattr(_rasterization, name)
-    if name in ("DefaultStrategy", "MCMCStrategy"):
-        from . import strategy
-
-        return getattr(strategy, name)
-    raise AttributeError(f"module 'gausset' has no attribute {name!r}")
+    return getattr(importlib.import_module(f"gausset.{_LATER[name]}"), name)

@@ -33,3 +33,17 @@ class DeviceError(GaussetError):
 
 class GaussetWarning(UserWarning):
     """A problem that does not stop a job."""
+
+
+# Codes whose class is not `FileError`.
+_CLASSES: dict[str, type[GaussetError]] = {
+    **dict.fromkeys(("argument", "usage", "option", "config-file"), ArgumentError),
+    **dict.fromkeys(("internal", "loss", "stopped"), GaussetError),
+    **dict.fromkeys(("device", "colmap", "port", "viewer"), DeviceError),
+    "memory": MemoryLimitError,
+}
+
+
+def error_of(code: str, message: str) -> GaussetError:
+    """The exception of an error of the program."""
+    return _CLASSES.get(code, FileError)(message, code)
