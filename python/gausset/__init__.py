@@ -17,7 +17,7 @@ from ._errors import (
 from ._gausset import __version__, build_info, num_threads, option_names, set_num_threads
 from ._render import Camera, Renderer, Rendering, render
 from ._splats import Splats, load, save
-from ._train import Run, evaluate, resume, train
+from ._train import Run, Training, evaluate, resume, start, train
 
 __all__ = [
     "ArgumentError",
@@ -34,6 +34,7 @@ __all__ = [
     "Rendering",
     "Run",
     "Splats",
+    "Training",
     "View",
     "__version__",
     "build_info",
@@ -48,6 +49,7 @@ __all__ = [
     "save",
     "set_num_threads",
     "spherical_harmonics",
+    "start",
     "train",
     "view",
 ]

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import operator
+from typing import Any
 
 import numpy as np
 from numpy.typing import NDArray
@@ -44,12 +45,24 @@ class Dataset:
         test_every: int = 8,
         allow_outside: bool = False,
     ) -> None:
-        self._dataset = _gausset.Dataset(path, images, masks, sparse, max_resolution, test_every, allow_outside)
+        self._arguments = (path, images, masks, sparse, max_resolution, test_every, allow_outside)
+        self._open()
+
+    def _open(self) -> None:
+        self._dataset = _gausset.Dataset(*self._arguments)
         self.names = self._dataset.names
         self.cameras = [Camera(*intrinsics, np.array(rows)) for intrinsics, rows in self._dataset.cameras]
         self.points, self.colors = self._dataset.points
         self.train = np.array(self._dataset.train, dtype=np.intp)
         self.test = np.array(self._dataset.test, dtype=np.intp)
+
+    def __getstate__(self) -> tuple[Any, ...]:
+        """Path and options: a copy opens the dataset again."""
+        return self._arguments
+
+    def __setstate__(self, state: tuple[Any, ...]) -> None:
+        self._arguments = state
+        self._open()
 
     @property
     def kind(self) -> str:

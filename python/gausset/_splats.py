@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import os
+import tempfile
 from typing import Any
 
 import numpy as np
@@ -69,6 +70,23 @@ class Splats:
         splats._properties = properties
         splats._sky = sky
         return splats
+
+    def __getstate__(self) -> dict[str, Any]:
+        """The arrays, and what the file said besides: as a PLY of one splat."""
+        one = Splats(np.zeros((1, 3)), np.zeros((1, 3)), [[1, 0, 0, 0]], [0], np.zeros((1, 1, 3)))
+        one._properties = self._properties
+        with tempfile.TemporaryDirectory() as folder:
+            path = os.path.join(folder, "splats.ply")
+            save(one, path)
+            with open(path, "rb") as file:
+                return {**self.__dict__, "_properties": file.read()}
+
+    def __setstate__(self, state: dict[str, Any]) -> None:
+        with tempfile.TemporaryDirectory() as folder:
+            path = os.path.join(folder, "splats.ply")
+            with open(path, "wb") as file:
+                file.write(state["_properties"])
+            self.__dict__.update(state, _properties=load(path)._properties)
 
     @property
     def means(self) -> NDArray[np.float32]:

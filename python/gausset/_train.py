@@ -2,19 +2,26 @@
 
 from __future__ import annotations
 
+import atexit
 import json
+import math
 import os
 import pathlib
+import threading
 from collections.abc import Callable
 from typing import Any
 
 import numpy as np
 
 from . import _gausset
+from ._events import Event, event_of
 from ._splats import Path, Splats, load
 
 Progress = Callable[[int, int, float], object]
 """Receives the number of finished steps, the total, and the mean loss since the last call."""
+
+OnEvent = Callable[[Event], object]
+"""Receives each event of a training."""
 
 
 class Run:
@@ -72,6 +79,7 @@ def train(
     force: bool = False,
     report: bool = True,
     progress: Progress | None = None,
+    on_event: OnEvent | None = None,
     **options: Any,
 ) -> Run:
     """Trains splats on the dataset `data` and writes them to the run folder `output`.
@@ -80,10 +88,11 @@ def train(
     `gausset.option_names()` lists them. `quality` is `fast`, `default` or `best`. `device` is `auto`, `cpu`, `gpu`, or
     a part of a GPU's name. A run that exists is replaced only with `force`. `report` writes `report.html`.
 
-    Ctrl-C, or an exception of `progress`, saves the state and stops; the exception is raised then. `resume` continues.
+    Ctrl-C, or an exception of `progress` or `on_event`, saves the state and stops; the exception is raised then.
+    `resume` continues. Both are called in the calling thread.
     """
     given = _given({"steps": steps, "quality": quality, "seed": seed, **options})
-    return Run(_gausset.train(data, output, given, device, force, report, progress))
+    return Run(_gausset.train(data, output, given, device, force, report, *_callbacks(progress, on_event)))
 
 
 def resume(
@@ -93,13 +102,14 @@ def resume(
     device: str = "auto",
     report: bool = True,
     progress: Progress | None = None,
+    on_event: OnEvent | None = None,
     **options: Any,
 ) -> Run:
     """Continues a run that was stopped. The result is the same as without the stop.
 
     `data` is the dataset if it has moved. `options` may only be those that do not change the result.
     """
-    return Run(_gausset.resume(_path(run), data, _given(options), device, report, progress))
+    return Run(_gausset.resume(_path(run), data, _given(options), device, report, *_callbacks(progress, on_event)))
 
 
 def evaluate(
@@ -121,6 +131,98 @@ def evaluate(
     report = _gausset.evaluate(_path(run), data, split, output, lpips, force, device)
     scores: dict[str, Any] = json.loads(report)
     return scores
+
+
+class _Stopped(Exception):
+    """Ends a training from its progress callback."""
+
+
+class Training:
+    """A training in a thread of its own, from `start`. The end of a `with` block, or of Python, stops it."""
+
+    step: int = 0
+    """Finished steps."""
+    steps: int = 0
+    """Steps of the whole run."""
+    loss: float = math.nan
+    """Mean loss of the last steps."""
+
+    def __init__(self, output: Path, work: Callable[[Progress], Run]) -> None:
+        self._output, self._work = output, work
+        self._is_asked = threading.Event()
+        self._result: Run | BaseException | None = None
+        # A daemon, so that Python does not wait for all steps at its end.
+        self._thread = threading.Thread(target=self._run, name="gausset-training", daemon=True)
+        self._thread.start()
+        atexit.register(self._end)
+
+    def _run(self) -> None:
+        def progress(step: int, steps: int, loss: float) -> None:
+            self.step, self.steps, self.loss = step, steps, loss
+            if self._is_asked.is_set():
+                raise _Stopped
+
+        try:
+            self._result = self._work(progress)
+        except _Stopped:
+            self._result = Run(self._output)
+        except BaseException as error:
+            self._result = error
+
+    @property
+    def running(self) -> bool:
+        """Whether it still trains."""
+        return self._thread.is_alive()
+
+    def stop(self) -> None:
+        """Asks it to save its state and stop, from any thread; `resume` continues."""
+        self._is_asked.set()
+
+    def wait(self, timeout: float | None = None) -> Run | None:
+        """Waits for the end; returns the run, or None after `timeout` seconds. Raises what ended the training."""
+        self._thread.join(timeout)
+        if self._thread.is_alive():
+            return None
+        atexit.unregister(self._end)
+        if isinstance(self._result, BaseException):
+            raise self._result
+        return self._result
+
+    def _end(self) -> None:
+        self.stop()
+        self._thread.join()
+
+    def __enter__(self) -> Training:
+        return self
+
+    def __exit__(self, kind: type[BaseException] | None, *_: object) -> None:
+        self.stop()
+        if kind is None:
+            self.wait()
+        else:
+            self._end()
+
+    def __reduce__(self) -> Any:
+        raise TypeError("a training that runs cannot be pickled; its `Run` can")
+
+    def __repr__(self) -> str:
+        return f"<gausset.Training: {'running' if self.running else 'ended'}, step {self.step} of {self.steps}>"
+
+
+def start(data: Path, output: Path, **options: Any) -> Training:
+    """Starts `train` with these options, except `progress`, in a thread of its own.
+
+        with gausset.start("photos", "scene", steps=7000) as training:
+            while training.wait(1.0) is None:
+                print(training.step, training.loss)
+    """
+    return Training(output, lambda progress: train(data, output, progress=progress, **options))
+
+
+def _callbacks(progress: Progress | None, on_event: OnEvent | None) -> list[Any]:
+    if on_event is None:
+        return [progress]
+    return [progress, lambda line: on_event(event_of(line))]
 
 
 def _path(run: Run | Path) -> Path:

@@ -1,0 +1,115 @@
+"""Trainings in a thread, events, and objects that are pickled."""
+
+import copy
+import json
+import pickle
+import subprocess
+import sys
+import textwrap
+
+import gausset
+import numpy as np
+import pytest
+from gausset import _events
+
+TAKES_EVENTS = "on_event" in (gausset._gausset.train.__text_signature__ or "")
+
+
+@pytest.fixture
+def settings(tmp_path):
+    return {"device": "cpu", "init": tmp_path / "start.ply", "max_splats": 400, "threads": 2, "test_every": 5}
+
+
+@pytest.mark.filterwarnings("ignore::gausset.GaussetWarning")
+def test_a_training_in_a_thread_is_watched_and_finishes(photographs, tmp_path, settings):
+    with gausset.start(photographs, tmp_path / "run", steps=60, **settings) as training:
+        run = training.wait()
+    assert run.finished and training.step == training.steps == 60 and training.loss >= 0
+    assert not training.running and "step 60 of 60" in repr(training)
+
+
+@pytest.mark.filterwarnings("ignore::gausset.GaussetWarning")
+def test_the_end_of_a_block_stops_a_training_that_goes_on_later(photographs, tmp_path, settings):
+    with gausset.start(photographs, tmp_path / "run", steps=100_000, **settings) as training:
+        assert training.wait(0.01) is None and training.running
+        with pytest.raises(TypeError, match="cannot be pickled"):
+            pickle.dumps(training)
+    run = training.wait()
+    assert not run.finished and list((run.path / "checkpoints").glob("*.ckpt"))
+
+
+def test_what_ends_a_training_is_raised(tmp_path):
+    with pytest.raises(gausset.FileError), gausset.start(tmp_path / "no", tmp_path / "run", device="cpu") as training:
+        training.wait()
+
+
+def test_the_end_of_python_saves_a_training(photographs, tmp_path):
+    code = f"""
+        import gausset
+        gausset.start({str(photographs)!r}, {str(tmp_path / "run")!r}, steps=100_000, device="cpu",
+                      init={str(tmp_path / "start.ply")!r}, max_splats=400)
+    """
+    command = [sys.executable, "-W", "ignore", "-c", textwrap.dedent(code)]
+    done = subprocess.run(command, timeout=60, check=True, capture_output=True, text=True)
+    assert done.stdout == done.stderr == ""
+    run = gausset.Run(tmp_path / "run")
+    assert not run.finished and list((run.path / "checkpoints").glob("*.ckpt"))
+
+
+def test_a_line_of_json_becomes_an_event():
+    line = {"schema": 1, "event": "progress", "step": 20, "steps": 60, "loss": 0.25, "splats": 9, "it_per_s": 5.0}
+    line |= {"memory": None, "budget": None, "seconds_left": 8.0, "report": {"visible": 3}}
+    event = _events.event_of(json.dumps(line))
+    assert isinstance(event, _events.Progress) and (event.step, event.loss, event.seconds_left) == (20, 0.25, 8.0)
+    assert event.event == "progress" and event.fields == {"budget": None, "report": {"visible": 3}}
+    other = _events.event_of('{"schema":1,"event":"paused","step":5}')
+    assert type(other) is _events.Event and other == _events.Event("paused", {"step": 5})
+
+
+@pytest.mark.skipif(not TAKES_EVENTS, reason="the extension has no events")
+@pytest.mark.filterwarnings("ignore::gausset.GaussetWarning")
+def test_a_training_tells_its_events(photographs, tmp_path, settings):
+    events = []
+    gausset.train(photographs, tmp_path / "run", steps=60, on_event=events.append, **settings)
+    kinds = [event.event for event in events]
+    assert kinds[0] == "started" and kinds[-1] == "finished" and events[-1].steps == 60
+    assert any(isinstance(event, _events.Progress) and event.splats > 0 for event in events)
+
+    def refuse(event):
+        raise LookupError(event.event)
+
+    with pytest.raises(LookupError, match="started"):
+        gausset.train(photographs, tmp_path / "other", steps=60, on_event=refuse, **settings)
+
+
+def test_splats_are_pickled_with_what_their_file_says(splats, tmp_path):
+    gausset.save(splats, tmp_path / "a.ply")
+    read = gausset.load(tmp_path / "a.ply")
+    read.means[3] = np.nan
+    for again in (pickle.loads(pickle.dumps(read)), copy.deepcopy(read)):
+        for name in ("means", "log_scales", "quats", "opacity_logits", "sh"):
+            assert getattr(again, name).tobytes() == getattr(read, name).tobytes()
+        assert again.antialiased == read.antialiased and again.means is not read.means
+    assert len(pickle.loads(pickle.dumps(splats[:0]))) == 0
+
+
+@pytest.mark.filterwarnings("ignore::gausset.GaussetWarning")
+def test_a_finished_run_keeps_its_transform_when_it_is_pickled(photographs, tmp_path, settings):
+    run = pickle.loads(pickle.dumps(gausset.train(photographs, tmp_path / "run", steps=5, **settings)))
+    splats = run.splats()
+    again = pickle.loads(pickle.dumps(splats))
+    assert np.array_equal(again.dataset_transform, splats.dataset_transform)
+    assert again.antialiased == splats.antialiased and np.array_equal(again.up, splats.up)
+
+
+@pytest.mark.filterwarnings("ignore::gausset.GaussetWarning")
+def test_a_dataset_is_opened_again(photographs):
+    data = gausset.Dataset(photographs, test_every=3)
+    again = pickle.loads(pickle.dumps(data))
+    assert again.names == data.names and again.test.tolist() == data.test.tolist()
+    assert np.array_equal(again.image(2), data.image(2))
+
+
+def test_splats_on_a_device_are_not_pickled(splats):
+    with pytest.raises(TypeError, match="Renderer"):
+        pickle.dumps(gausset.Renderer(splats))
