@@ -4,6 +4,7 @@ Poses map world to camera coordinates: x right, y down, z forward. Quaternions a
 Long calls release the interpreter, so that other threads run meanwhile. Failures are `gausset.GaussetError`.
 """
 
+from . import _gausset
 from ._convert import convert
 from ._dataset import Dataset
 from ._errors import (
@@ -14,7 +15,8 @@ from ._errors import (
     GaussetWarning,
     MemoryLimitError,
 )
-from ._gausset import __version__, build_info, num_threads, option_names, set_num_threads
+from ._errors import whole as _whole
+from ._gausset import __version__, build_info, num_threads, option_names
 from ._render import Camera, Renderer, Rendering, render
 from ._splats import Splats, load, save
 from ._train import Run, Training, evaluate, resume, start, train
@@ -53,6 +55,11 @@ __all__ = [
     "train",
     "view",
 ]
+
+
+def set_num_threads(count: int) -> None:
+    """Sets the number of threads of `rasterization` and its relatives; all cores by default."""
+    _gausset.set_num_threads(_whole("count", count, 1, 1024))
 
 
 # Imported at the first use: torch, and modules that take long.

@@ -9,6 +9,7 @@ import numpy as np
 from numpy.typing import NDArray
 
 from . import _gausset
+from ._errors import whole
 from ._render import Camera
 from ._splats import Path
 
@@ -45,6 +46,8 @@ class Dataset:
         test_every: int = 8,
         allow_outside: bool = False,
     ) -> None:
+        max_resolution = whole("max_resolution", max_resolution, 0, 2**32 - 1)
+        test_every = whole("test_every", test_every, 0, 2**32 - 1)
         self._arguments = (path, images, masks, sparse, max_resolution, test_every, allow_outside)
         self._open()
 

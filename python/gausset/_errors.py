@@ -1,5 +1,7 @@
 """Exceptions and the warning of the package."""
 
+import operator
+
 
 class GaussetError(RuntimeError):
     """A job or a call failed.
@@ -33,6 +35,17 @@ class DeviceError(GaussetError):
 
 class GaussetWarning(UserWarning):
     """A problem that does not stop a job."""
+
+
+def whole(name: str, value: object, low: int, high: int) -> int:
+    """A whole number within `low..high`, of any integer type."""
+    try:
+        number = operator.index(value)  # type: ignore[arg-type]
+    except TypeError:
+        raise ArgumentError(f"{name}: {value!r} (expected a whole number)", "argument") from None
+    if not low <= number <= high:
+        raise ArgumentError(f"{name}: {number} (expected {low}..{high})", "argument")
+    return number
 
 
 # Codes whose class is not `FileError`.

@@ -17,7 +17,7 @@ from torch.autograd import Function
 from torch.autograd.function import once_differentiable
 
 from . import _gausset, _sh
-from ._errors import ArgumentError, GaussetWarning
+from ._errors import ArgumentError, GaussetWarning, whole
 from ._projection import fully_fused_projection
 from ._tiles import isect_offset_encode, isect_tiles, rasterize_to_pixels
 
@@ -361,8 +361,7 @@ def rasterization(
         raise _refuse(f"eps2d: {eps2d} (expected 0 or more, px²)")
     if not (radius_clip >= 0.0 and math.isfinite(radius_clip)):
         raise _refuse(f"radius_clip: {radius_clip} (expected 0 or more, px)")
-    if not (isinstance(width, int) and isinstance(height, int) and 1 <= width <= 32768 and 1 <= height <= 32768):
-        raise _refuse(f"width, height: {width}, {height} (expected 1..32768 px)")
+    width, height = whole("width", width, 1, 32768), whole("height", height, 1, 32768)
 
     _tensor("means", means, None, 3)
     batch, count = tuple(means.shape[:-2]), means.shape[-2]
@@ -384,8 +383,7 @@ def rasterization(
         if colors is None:
             raise _refuse(f"colors: None (expected a tensor for render_mode {render_mode!r})")
         if sh_degree is not None:
-            if not (isinstance(sh_degree, int) and 0 <= sh_degree <= _sh.MOST_DEGREE):
-                raise _refuse(f"sh_degree: {sh_degree} (expected 0..{_sh.MOST_DEGREE})")
+            sh_degree = whole("sh_degree", sh_degree, 0, _sh.MOST_DEGREE)
             _tensor("colors", colors, count, None, None)
             needed = (sh_degree + 1) ** 2
             if colors.shape[-2] < needed:
@@ -642,7 +640,7 @@ def spherical_harmonics(
     """
     if viewmats_rs is not None:
         raise _refuse("viewmats_rs=a tensor is not supported (global shutter only)")
-    _check_degree(degrees_to_use)
+    degrees_to_use = whole("degrees_to_use", degrees_to_use, 0, _sh.MOST_DEGREE)
     _tensor("means", means, None, 3)
     batch, count = tuple(means.shape[:-2]), means.shape[-2]
     _tensor("viewmats", viewmats, None, 4, 4)
@@ -688,7 +686,7 @@ def spherical_harmonics_of_directions(
     degrees_to_use: int, dirs: Tensor, coeffs: Tensor, masks: Tensor | None = None
 ) -> Tensor:
     """As gsplat 1.5's function: `dirs` (..., 3) of any length, `coeffs` (..., K, 3), `masks` (...). Returns (..., 3)."""
-    _check_degree(degrees_to_use)
+    degrees_to_use = whole("degrees_to_use", degrees_to_use, 0, _sh.MOST_DEGREE)
     _tensor("dirs", dirs, 3)
     _tensor("coeffs", coeffs, None, 3)
     _shape("coeffs", coeffs, *dirs.shape[:-1], *coeffs.shape[-2:])
@@ -701,11 +699,6 @@ def spherical_harmonics_of_directions(
     flat = _on_cpu(flat, work)
     found = _sums(degrees_to_use, flat, flat.new_zeros(3), _on_cpu(own, work), masks)
     return found.reshape(dirs.shape).to(device=dirs.device, dtype=dirs.dtype)
-
-
-def _check_degree(degree: int) -> None:
-    if not (isinstance(degree, int) and 0 <= degree <= _sh.MOST_DEGREE):
-        raise _refuse(f"degrees_to_use: {degree} (expected 0..{_sh.MOST_DEGREE})")
 
 
 def _check_coefficients(coeffs: Tensor, degree: int, count: int) -> None:

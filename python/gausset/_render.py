@@ -8,7 +8,7 @@ import numpy as np
 from numpy.typing import ArrayLike, NDArray
 
 from . import _gausset
-from ._errors import ArgumentError
+from ._errors import ArgumentError, whole
 from ._splats import Splats
 
 Colour = tuple[float, float, float]
@@ -69,6 +69,8 @@ class Camera:
     def transformed(self, new_from_old: ArrayLike) -> Camera:
         """The camera in a world that a similarity (4, 4) has rotated, scaled and moved. It sees the same image."""
         similarity = np.asarray(new_from_old, dtype=np.float64)
+        if similarity.shape != (4, 4) or not np.linalg.det(similarity[:3, :3]) > 0:
+            raise ArgumentError(f"new_from_old: shape {similarity.shape} (expected a similarity (4, 4))", "argument")
         scale = np.cbrt(np.linalg.det(similarity[:3, :3]))
         matrix = np.diag([scale, scale, scale, 1.0]) @ self.world_to_camera @ np.linalg.inv(similarity)
         matrix[3] = (0.0, 0.0, 0.0, 1.0)
@@ -96,7 +98,7 @@ class Renderer:
     """
 
     def __init__(self, splats: Splats, device: str = "cpu", threads: int = 0) -> None:
-        self._renderer = _gausset.Renderer(splats, device, threads)
+        self._renderer = _gausset.Renderer(splats, device, whole("threads", threads, 0, 1024))
 
     def render(
         self,
@@ -113,10 +115,12 @@ class Renderer:
         not drawn. `None` = as the splats say. A sky adds to the colour only.
         """
         colour = tuple(float(channel) for channel in background)
-        if len(colour) != 3:
-            raise ArgumentError(f"background: {len(colour)} channels (expected 3)", "argument")
-        if sh_degree is not None and not 0 <= sh_degree <= 3:
-            raise ArgumentError(f"sh_degree: {sh_degree} (expected 0..3)", "argument")
+        if len(colour) != 3 or not np.isfinite(colour).all():
+            raise ArgumentError(f"background: {colour} (expected 3 finite channels)", "argument")
+        if sh_degree is not None:
+            sh_degree = whole("sh_degree", sh_degree, 0, 3)
+        if near_plane is not None and not np.isfinite(near_plane):
+            raise ArgumentError(f"near_plane: {near_plane} (expected a finite distance)", "argument")
         images = self._renderer.render(
             camera._intrinsics, camera.world_to_camera.tolist(), colour, sh_degree, antialiased, near_plane
         )

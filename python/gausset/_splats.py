@@ -20,9 +20,13 @@ _COEFFICIENTS = (1, 4, 9, 16)
 def _array(name: str, value: ArrayLike, shape: tuple[int | None, ...]) -> NDArray[np.float32]:
     """`value` as an f32 array in C order, of this shape; `None` = any length."""
     try:
-        array = np.asarray(value, dtype=np.float32, order="C")
-    except (TypeError, ValueError) as error:
+        array = np.asarray(value)
+    # RuntimeError: a tensor that requires gradients.
+    except (TypeError, ValueError, RuntimeError) as error:
         raise ArgumentError(f"{name}: not an array of numbers ({error})", "argument") from None
+    if array.dtype.kind not in "biuf":
+        raise ArgumentError(f"{name}: not an array of numbers ({array.dtype})", "argument")
+    array = np.asarray(array, dtype=np.float32, order="C")
     fits = array.ndim == len(shape) and all(want in (None, found) for want, found in zip(shape, array.shape))
     if not fits:
         expected = ", ".join("n" if want is None else str(want) for want in shape)

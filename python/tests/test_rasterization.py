@@ -254,7 +254,7 @@ def test_nothing_in_view_is_the_background():
         ({"sparse_grad": True, "packed": False}, "sparse_grad=True is not supported"),
         ({"camera_model": "ftheta"}, "camera_model: 'ftheta'"),
         ({"render_mode": "d"}, "render_mode: 'd'"),
-        ({"width": 0}, "width, height: 0"),
+        ({"width": 0}, r"width: 0 \(expected 1..32768\)"),
         ({"near_plane": 3.0, "far_plane": 2.0}, "near_plane, far_plane"),
         ({"Ks": torch.full((2, 3, 3), float("nan"))}, "Ks: view 0"),
     ],
