@@ -93,8 +93,7 @@ class Finished(Event):
 
 
 _CLASSES = {
-    kind.__name__.lower(): kind
-    for kind in (Started, Progress, Density, Evaluated, Checkpointed, Exported, Finished)
+    kind.__name__.lower(): kind for kind in (Started, Progress, Density, Evaluated, Checkpointed, Exported, Finished)
 }
 
 

@@ -100,7 +100,9 @@ def both_ways(render: Callable[..., Any], scene: dict[str, Any]) -> Call:
     """A call that renders and computes the gradients of everything but the cameras."""
     import torch
 
-    leaves = {name: scene[name].clone().requires_grad_() for name in ("means", "quats", "scales", "opacities", "colors")}
+    leaves = {
+        name: scene[name].clone().requires_grad_() for name in ("means", "quats", "scales", "opacities", "colors")
+    }
     weights = torch.rand(1, scene["height"], scene["width"], 3, generator=torch.Generator().manual_seed(0))
 
     def call() -> None:

@@ -65,19 +65,17 @@ _SUBMODULES = (
     "optimizers.selective_adam",
 )
 # Functions that are the same for every version.
-_SAME = (
-    adam,
-    compute_relocation,
-    isect_offset_encode,
-    isect_tiles,
-    proj,
-    quat_scale_to_covar_preci,
+_SAME = (adam, compute_relocation, proj, quat_scale_to_covar_preci, world_to_cam)
+# Functions with the shapes of gsplat 1.5, those that blend last.
+_SINCE_1_5 = (isect_offset_encode, isect_tiles)
+_BLENDING = (accumulate, rasterize_to_indices_in_range, rasterize_to_pixels)
+_SINCE_1_6 = (
+    fully_fused_projection,
+    rasterization,
+    spherical_harmonics,
     spherical_harmonics_l0,
     spherical_harmonics_l1_plus,
-    world_to_cam,
 )
-# Functions that blend.
-_BLENDING = (accumulate, rasterize_to_indices_in_range, rasterize_to_pixels)
 # What was there before: (module, name, function).
 _replaced: list[tuple[ModuleType, str, Any]] = []
 
@@ -96,14 +94,14 @@ def _functions(version: tuple[int, ...]) -> dict[str, Callable[..., Any]]:
         # Packed, gsplat 1.5 has no `indptr`.
         return (*found[:3], *found[4:]) if len(found) == 9 else found
 
-    functions: dict[str, Callable[..., Any]] = {function.__name__: function for function in (*_SAME, *_BLENDING)}
+    functions: dict[str, Callable[..., Any]] = {function.__name__: function for function in _SAME}
     if version >= (1, 6):
-        ours = (rasterization, spherical_harmonics, fully_fused_projection)
-        return {**functions, **{function.__name__: function for function in ours}}
-    blending = {f.__name__: functools.partial(f, alpha_max=0.999) for f in _BLENDING}
-    harmonics = spherical_harmonics_of_directions
-    own = {"rasterization": call, "spherical_harmonics": harmonics, "fully_fused_projection": project}
-    return {**functions, **blending, **own}
+        return functions | {f.__name__: f for f in (*_SINCE_1_5, *_BLENDING, *_SINCE_1_6)}
+    functions |= {"rasterization": call, "spherical_harmonics": spherical_harmonics_of_directions}
+    if version >= (1, 5):
+        functions |= {f.__name__: f for f in _SINCE_1_5} | {"fully_fused_projection": project}
+        functions |= {f.__name__: functools.partial(f, alpha_max=0.999) for f in _BLENDING}
+    return functions
 
 
 def install() -> None:

@@ -233,7 +233,7 @@ def _row(path: tuple[str, ...], depth: int, values: list[int], total: int, inner
 
 
 def _table(title: str, rows: list[Row], wall: int | None) -> str:
-    lines = [(title, *_COLUMNS)]
+    lines: list[tuple[str, ...]] = [(title, *_COLUMNS)]
     for row in rows:
         times = (row.mean_ms, row.std_ms, row.min_ms, row.median_ms, row.max_ms)
         shown = [f"{value:.3f}" for value in times] if row.count else [""] * len(times)
@@ -242,5 +242,7 @@ def _table(title: str, rows: list[Row], wall: int | None) -> str:
     if wall is not None:
         lines.append(("wall", "", f"{wall / 1e6:.3f}", "100.0 %", *[""] * 5))
     widths = [max(map(len, column)) for column in zip(*lines)]
-    cells = ([cell.ljust(w) if k == 0 else cell.rjust(w) for k, (cell, w) in enumerate(zip(line, widths))] for line in lines)
+    cells = (
+        [cell.ljust(w) if k == 0 else cell.rjust(w) for k, (cell, w) in enumerate(zip(line, widths))] for line in lines
+    )
     return "\n".join("  ".join(line).rstrip() for line in cells)

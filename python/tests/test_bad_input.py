@@ -25,7 +25,9 @@ def splats(**changes):
 
 
 def camera():
-    return gausset.Camera(8, 8, 8.0, 8.0, 4.0, 4.0, np.array([[1, 0, 0, 0], [0, 1, 0, 0], [0, 0, 1, 4], [0, 0, 0, 1.0]]))
+    return gausset.Camera(
+        8, 8, 8.0, 8.0, 4.0, 4.0, np.array([[1, 0, 0, 0], [0, 1, 0, 0], [0, 0, 1, 4], [0, 0, 0, 1.0]])
+    )
 
 
 def refused(call, message, kind=gausset.ArgumentError):
@@ -151,7 +153,9 @@ def test_a_forked_child_renders():
     assert os.waitpid(child, 0)[1] == 0
 
 
-@pytest.mark.parametrize(("version", "message"), [("1.3.0", "gsplat 1.3.0"), ("2.0", "gsplat 2.0"), (None, "gsplat unknown")])
+@pytest.mark.parametrize(
+    ("version", "message"), [("1.3.0", "gsplat 1.3.0"), ("2.0", "gsplat 2.0"), (None, "gsplat unknown")]
+)
 def test_an_unknown_gsplat_is_refused(monkeypatch, version, message):
     pytest.importorskip("torch")
     import gausset.gsplat
@@ -198,7 +202,9 @@ class TestRasterization:
 
         for name in _rasterization._REFUSED:
             value = False if name == "global_z_order" else True
-            refused(lambda name=name, value=value: self.call(torch, **{name: value}), f"{name}={value} is not supported")
+            refused(
+                lambda name=name, value=value: self.call(torch, **{name: value}), f"{name}={value} is not supported"
+            )
 
     def test_shapes_and_types(self, torch):
         for name, value, message in (

@@ -86,7 +86,9 @@ def test_f64_in_torch_agrees_with_the_kernels_in_f32(packed, mode):
         picked = (meta["radii"] > 0).all(-1)
         assert (meta[key] - fast_meta[key])[picked].abs().max() < 2e-4, key
     assert torch.equal(meta["radii"], fast_meta["radii"])
-    for a, b in zip(*(torch.autograd.grad(i.square().sum(), list(v.values())) for i, v in ((image, exact), (fast, single)))):
+    for a, b in zip(
+        *(torch.autograd.grad(i.square().sum(), list(v.values())) for i, v in ((image, exact), (fast, single)))
+    ):
         assert (a - b).norm() < 1e-4 * a.norm()
 
 

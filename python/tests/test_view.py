@@ -38,7 +38,10 @@ def test_every_code_of_the_program_has_a_class():
         pytest.skip("outside the repository")
     table = page.read_text().split("## Error codes")[1].split("\n## ")[0]
     codes = {code for row in re.findall(r"^\| (`.*?) \|", table, re.M) for code in re.findall(r"`([a-z-]+)`", row)}
-    assert {"usage", "memory", "splats", "stopped"} <= codes and set(_errors._CLASSES) - codes == {"argument", "internal"}
+    assert {"usage", "memory", "splats", "stopped"} <= codes and set(_errors._CLASSES) - codes == {
+        "argument",
+        "internal",
+    }
     for code in codes:
         error = _errors.error_of(code, "line")
         assert error.code == code and str(error) == "line"
