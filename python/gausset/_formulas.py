@@ -37,14 +37,19 @@ def quat_scale_to_covar_preci(
     return matrix(scales) if compute_covar else None, matrix(scales.reciprocal()) if compute_preci else None
 
 
-def compute_relocation(opacities: Tensor, scales: Tensor, ratios: Tensor, binoms: Tensor) -> tuple[Tensor, Tensor]:
+def compute_relocation(
+    opacities: Tensor, scales: Tensor, ratios: Tensor, binoms: Tensor, min_opacity: float | None = 0.005
+) -> tuple[Tensor, Tensor]:
     """Opacities (N,) and scales (N, 3) of splats that stand for `ratios` copies each (Kheradmand et al. 2024, eq. 9).
-    `binoms` (M, M) are the binomial coefficients; ratios are at most M."""
+    `binoms` (M, M) are the binomial coefficients; ratios are at most M. The new opacities are at least `min_opacity` and
+    below 1, and the scales fit them; None, as in gsplat 1.5, leaves them as they are."""
     most = binoms.shape[0]
     ratios = ratios.clamp(min=1, max=most).long()
     # Terms of either sign nearly cancel.
     old, table = opacities.double(), binoms.double()
     new = 1 - (1 - old) ** (1 / ratios)
+    if min_opacity is not None:
+        new = new.clamp(min=min_opacity, max=1 - torch.finfo(torch.float32).eps)
     k = torch.arange(most, dtype=torch.float64, device=table.device)
     # Sums over i of binom(i, k), for each number of terms.
     terms = torch.where(k <= k[:, None], table, table.new_zeros(())).cumsum(0)

@@ -98,6 +98,7 @@ def _functions(version: tuple[int, ...]) -> dict[str, Callable[..., Any]]:
     if version >= (1, 6):
         return functions | {f.__name__: f for f in (*_SINCE_1_5, *_BLENDING, *_SINCE_1_6)}
     functions |= {"rasterization": call, "spherical_harmonics": spherical_harmonics_of_directions}
+    functions["compute_relocation"] = functools.partial(compute_relocation, min_opacity=None)
     if version >= (1, 5):
         functions |= {f.__name__: f for f in _SINCE_1_5} | {"fully_fused_projection": project}
         functions |= {f.__name__: functools.partial(f, alpha_max=0.999) for f in _BLENDING}

@@ -313,7 +313,7 @@ class MCMCStrategy(_Strategy):
         copies = torch.bincount(sources)[sources] + 1
         # Activations of the whole arrays, as gsplat: vector and scalar code of torch may differ in the last bit.
         old = logits.flatten().sigmoid()[sources], params["scales"].exp()[sources]
-        opacities, scales = compute_relocation(*old, copies, binoms)
+        opacities, scales = compute_relocation(*old, copies, binoms, min_opacity=None)
         opacities = opacities.clamp(min=self.min_opacity, max=1.0 - torch.finfo(torch.float32).eps)
         return {"opacities": torch.logit(opacities).reshape(-1, *logits.shape[1:]), "scales": scales.log()}
 

@@ -43,6 +43,17 @@ def test_relocated_splats_are_as_opaque_together():
         assert sizes[n, 0].item() == pytest.approx(old / total, rel=1e-9)
 
 
+def test_relocated_splats_have_a_least_opacity_that_their_scales_fit():
+    binoms = torch.tensor([[float(math.comb(n, k)) for k in range(8)] for n in range(8)])
+    opacities, ratios, scales = torch.tensor([1e-6, 2e-3, 0.2]), torch.tensor([8, 4, 2]), torch.ones(3, 3)
+    found, sizes = ours.compute_relocation(opacities, scales, ratios, binoms)
+    assert torch.allclose(found[:2], torch.tensor(0.005)) and found[2] > 0.1
+    clamped = 1 - (1 - found.double()) ** ratios
+    as_is = ours.compute_relocation(clamped, scales, ratios, binoms, min_opacity=None)[1] * (opacities / clamped)[:, None]
+    assert torch.allclose(sizes, as_is.float(), rtol=1e-4)
+    assert ours.compute_relocation(opacities, scales, ratios, binoms, min_opacity=None)[0][0] < 1e-6
+
+
 def test_adam_moves_the_valid_rows_only():
     param, gradient = torch.ones(3, 2), torch.full((3, 2), 0.5)
     first, second = torch.zeros(3, 2), torch.zeros(3, 2)
