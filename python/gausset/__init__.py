@@ -65,7 +65,7 @@ def set_num_threads(count: int) -> None:
 # Imported at the first use: torch, and modules that take long.
 _LATER = {
     "rasterization": "_rasterization",
-    "spherical_harmonics": "_rasterization",
+    "spherical_harmonics": "_shade",
     "DefaultStrategy": "strategy",
     "MCMCStrategy": "strategy",
     "View": "_view",

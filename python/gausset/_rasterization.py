@@ -1,6 +1,6 @@
-"""`rasterization` and `spherical_harmonics`: the renderer with gradients by torch, on the CPU.
+"""`rasterization`: the renderer with gradients by torch, on the CPU.
 
-The functions take the arguments of gsplat 1.6 and return what it returns. Shapes: `...` are batch dimensions, `N` splats,
+It takes the arguments of gsplat 1.6 and returns what it returns. Shapes: `...` are batch dimensions, `N` splats,
 `C` views, `D` channels. Lengths are scene units, `means2d` and `radii` px.
 """
 
@@ -8,7 +8,6 @@ from __future__ import annotations
 
 import functools
 import math
-import warnings
 from typing import Any
 
 import torch
@@ -16,9 +15,11 @@ from torch import Tensor
 from torch.autograd import Function
 from torch.autograd.function import once_differentiable
 
-from . import _gausset, _sh
-from ._errors import ArgumentError, GaussetWarning, whole
+from . import _gausset
+from ._errors import whole
 from ._projection import fully_fused_projection
+from ._shade import Features
+from ._tensors import array, given, on_cpu, refuse, shape, tensor
 from ._tiles import isect_offset_encode, isect_tiles, rasterize_to_pixels
 
 # Largest alpha, and least compensation of the opacity in antialiased mode, by the version of gsplat.
@@ -41,16 +42,10 @@ _REFUSED: dict[str, tuple[Any, str]] = {
     "external_distortion_coeffs": (None, "undistort the images first"),
     "rolling_shutter": (None, "global shutter only"),
     "viewmats_rs": (None, "global shutter only"),
-    "extra_signals": (None, "concatenate them to colors without sh_degree"),
-    "extra_signals_sh_degree": (None, "there are no extra signals"),
     "renderer_config": (None, "there is one renderer"),
 }
 _RENDER_MODES = ("RGB", "D", "ED", "RGB+D", "RGB+ED")
 _CAMERA_MODELS = ("pinhole", "ortho", "fisheye", "equirectangular")
-
-
-def _refuse(message: str) -> ArgumentError:
-    return ArgumentError(message, "argument")
 
 
 def set_compat(version: str) -> None:
@@ -58,46 +53,8 @@ def set_compat(version: str) -> None:
     (0.999, 0)."""
     global _compat
     if version not in _RULES:
-        raise _refuse(f"version: {version!r} (expected one of {', '.join(_RULES)})")
+        raise refuse(f"version: {version!r} (expected one of {', '.join(_RULES)})")
     _compat = version
-
-
-def _tensor(name: str, value: Any, *tail: int | None) -> Tensor:
-    """Checks type and the last dimensions; `None` is any size."""
-    if not isinstance(value, Tensor):
-        raise _refuse(f"{name}: {type(value).__name__} (expected a tensor)")
-    if not value.is_floating_point():
-        raise _refuse(f"{name}: {value.dtype} (expected a floating-point tensor)")
-    found = tuple(value.shape)
-    if len(found) < len(tail) or any(t not in (None, f) for t, f in zip(tail, found[len(found) - len(tail) :])):
-        expected = ", ".join(["..."] + ["*" if t is None else str(t) for t in tail])
-        raise _refuse(f"{name}: shape {list(found)} (expected [{expected}])")
-    return value
-
-
-def _shape(name: str, value: Tensor, *expected: int) -> None:
-    if tuple(value.shape) != expected:
-        raise _refuse(f"{name}: shape {list(value.shape)} (expected {list(expected)})")
-
-
-_has_warned = False
-
-
-def _on_cpu(value: Tensor, dtype: torch.dtype = torch.float32) -> Tensor:
-    """The tensor on the CPU, within the graph."""
-    global _has_warned
-    if value.device.type != "cpu" and not _has_warned:
-        _has_warned = True
-        warnings.warn(f"tensors on {value.device} are copied to the CPU and back", GaussetWarning, stacklevel=4)
-    return value.to(device="cpu", dtype=dtype)
-
-
-def _array(value: Tensor) -> Any:
-    return value.detach().contiguous().numpy()
-
-
-def _given(value: Tensor | None) -> Any:
-    return None if value is None else _array(value)
 
 
 class _Project(Function):
@@ -110,7 +67,7 @@ class _Project(Function):
         if not finite.all():
             # Not drawn, with gradient 0.
             rows = tuple(value.where(finite[:, None], value.new_zeros(())) for value in rows)
-        splats = _gausset.ActivatedSplats(*map(_array, rows[:3]), _array(rows[3][:, 0]))
+        splats = _gausset.ActivatedSplats(*map(array, rows[:3]), array(rows[3][:, 0]))
         found = [
             _gausset.project(splats, pose, lens, settings.size, settings.rules, settings.antialiased)
             for pose, lens in zip(viewmats.tolist(), settings.lenses)
@@ -137,7 +94,7 @@ class _Project(Function):
         sums: list[Tensor] | None = None
         viewmats = torch.zeros(len(ctx.views), 4, 4)
         for k, view in enumerate(ctx.views):
-            *found, pose = view.project_vjp(*(_array(gradient[k]) for gradient in gradients))
+            *found, pose = view.project_vjp(*(array(gradient[k]) for gradient in gradients))
             viewmats[k, :3] = torch.tensor(pose)
             found = [torch.from_numpy(array) for array in found]
             sums = found if sums is None else [a + b for a, b in zip(sums, found)]
@@ -191,28 +148,6 @@ class _SparseGradient(Function):
         return torch.sparse_coo_tensor(rows[None], gradient[rows], gradient.shape), None
 
 
-class _Shade(Function):
-    """Colours (N, 3) from SH coefficients (N, K, 3), seen from `origin` (3,)."""
-
-    @staticmethod
-    def forward(ctx, means, origin, coefficients, degree, clamped, mask):  # type: ignore
-        ctx.save_for_backward(means, coefficients)
-        ctx.rule = (origin.tolist(), degree, clamped)
-        ctx.mask = mask
-        return torch.from_numpy(_gausset.sh_colors(_array(means), _array(coefficients), ctx.rule, mask))
-
-    @staticmethod
-    @once_differentiable
-    def backward(ctx, gradient):  # type: ignore
-        means, coefficients = ctx.saved_tensors
-        found = _gausset.sh_colors_vjp(
-            _array(means), _array(coefficients), ctx.rule, ctx.mask, _array(gradient)
-        )
-        of_means, of_coefficients = map(torch.from_numpy, found)
-        of_origin = -of_means.sum(0, dtype=torch.float64).to(torch.float32)
-        return of_means, of_origin, of_coefficients, None, None, None
-
-
 class _Blend(Function):
     """Images from splats on the screen: colours (C, H, W, D), alphas and depths (C, H, W, 1).
 
@@ -224,7 +159,7 @@ class _Blend(Function):
     def forward(ctx, means2d, conics, depths, opacities, colors, background, views, rows, absgrad):  # type: ignore
         images: list[tuple[Any, ...]] = []
         for k, view in enumerate(views):
-            images.append(view.blend(_array(colors[k]), None if background is None else _array(background[k])))
+            images.append(view.blend(array(colors[k]), None if background is None else array(background[k])))
         ctx.save_for_backward(colors)
         ctx.views, ctx.rows, ctx.absgrad = views, rows, absgrad
         ctx.shapes = [value.shape for value in (means2d, conics, depths, opacities)]
@@ -239,8 +174,8 @@ class _Blend(Function):
         screen: list[list[Tensor]] = [[] for _ in range(4)]
         of_colors, of_background, absolute = [], [], []
         for k, view in enumerate(ctx.views):
-            upstream = (_given(None if image is None else image[k]) for image in (color, alpha, depth))
-            found = view.blend_vjp(_array(colors[k]), *upstream, ctx.absgrad is not None)
+            upstream = (given(None if image is None else image[k]) for image in (color, alpha, depth))
+            found = view.blend_vjp(array(colors[k]), *upstream, ctx.absgrad is not None)
             found = [torch.from_numpy(array) for array in found]
             pick = slice(None) if ctx.rows is None else ctx.rows[k]
             for to, gradient in zip(screen, found):
@@ -270,9 +205,9 @@ def _lenses(Ks: Tensor, camera_model: str) -> list[Any]:
     lenses = []
     for k, ((fx, skew, cx), (_, fy, cy), _) in enumerate(Ks.detach().double().tolist()):
         if skew != 0.0:
-            raise _refuse(f"Ks: view {k} has skew {skew:g} (expected 0)")
+            raise refuse(f"Ks: view {k} has skew {skew:g} (expected 0)")
         if not all(math.isfinite(v) for v in (fx, fy, cx, cy)) or fx <= 0.0 or fy <= 0.0:
-            raise _refuse(f"Ks: view {k} has focal lengths {fx:g}, {fy:g}, principal point {cx:g}, {cy:g}")
+            raise refuse(f"Ks: view {k} has focal lengths {fx:g}, {fy:g}, principal point {cx:g}, {cy:g}")
         lenses.append((fx, fy, cx, cy))
     return lenses
 
@@ -281,13 +216,13 @@ def _check_settings(
     camera_model: str, rasterize_mode: str, render_mode: str, tile_size: int | None, absgrad: bool
 ) -> None:
     if camera_model not in _CAMERA_MODELS:
-        raise _refuse(f"camera_model: {camera_model!r} (expected one of {', '.join(_CAMERA_MODELS)})")
+        raise refuse(f"camera_model: {camera_model!r} (expected one of {', '.join(_CAMERA_MODELS)})")
     if rasterize_mode not in ("classic", "antialiased"):
-        raise _refuse(f"rasterize_mode: {rasterize_mode!r} (expected 'classic' or 'antialiased')")
+        raise refuse(f"rasterize_mode: {rasterize_mode!r} (expected 'classic' or 'antialiased')")
     if render_mode not in _RENDER_MODES:
-        raise _refuse(f"render_mode: {render_mode!r} (expected one of {', '.join(_RENDER_MODES)})")
+        raise refuse(f"render_mode: {render_mode!r} (expected one of {', '.join(_RENDER_MODES)})")
     if tile_size not in (None, 16):
-        raise _refuse(f"tile_size: {tile_size} (expected None or 16)")
+        raise refuse(f"tile_size: {tile_size} (expected None or 16)")
 
 
 def rasterization(
@@ -322,6 +257,8 @@ def rasterization(
     return_normals: bool = False,
     global_z_order: bool = True,
     *,
+    extra_signals: Tensor | None = None,
+    extra_signals_sh_degree: int | None = None,
     compat: str | None = None,
     **others: Any,
 ) -> tuple[Tensor, Tensor, dict[str, Any]]:
@@ -338,86 +275,82 @@ def rasterization(
     the sums of absolute gradients after the backward pass. `render_mode` `D` is the sum of weight times depth; `ED`
     divides it by alpha.
 
+    `extra_signals` are more channels, as `colors` but negative too with `extra_signals_sh_degree`; their images (..., C, H,
+    W, E) are `render_extra_signals` of the dictionary.
+
     `compat="1.5"` follows gsplat 1.5 where 1.6 differs. `segmented` and `channel_chunk` have no effect.
 
     The kernels take f32, quaternions and scales, pinhole and equirectangular cameras. f64, `covars`, `ortho` and
     `fisheye` are computed in torch: slowly, and without `absgrad`.
     """
-    given = {name: value for name, value in locals().items() if name in _REFUSED}
-    for name, value in {**given, **others}.items():
+    maybe_refused = {name: value for name, value in locals().items() if name in _REFUSED}
+    for name, value in {**maybe_refused, **others}.items():
         if name not in _REFUSED:
             raise TypeError(f"rasterization() got an unexpected keyword argument {name!r}")
         expected, reason = _REFUSED[name]
         if not (value is expected or (isinstance(value, bool) and value == expected)):
             shown = "a tensor" if isinstance(value, Tensor) else repr(value)
-            raise _refuse(f"{name}={shown} is not supported ({reason})")
+            raise refuse(f"{name}={shown} is not supported ({reason})")
     _check_settings(camera_model, rasterize_mode, render_mode, tile_size, absgrad)
     rules = _RULES.get(compat or _compat)
     if rules is None:
-        raise _refuse(f"compat: {compat!r} (expected one of {', '.join(_RULES)})")
+        raise refuse(f"compat: {compat!r} (expected one of {', '.join(_RULES)})")
     if not near_plane < far_plane:
-        raise _refuse(f"near_plane, far_plane: {near_plane}, {far_plane} (expected near < far)")
+        raise refuse(f"near_plane, far_plane: {near_plane}, {far_plane} (expected near < far)")
     if not (eps2d >= 0.0 and math.isfinite(eps2d)):
-        raise _refuse(f"eps2d: {eps2d} (expected 0 or more, px²)")
+        raise refuse(f"eps2d: {eps2d} (expected 0 or more, px²)")
     if not (radius_clip >= 0.0 and math.isfinite(radius_clip)):
-        raise _refuse(f"radius_clip: {radius_clip} (expected 0 or more, px)")
+        raise refuse(f"radius_clip: {radius_clip} (expected 0 or more, px)")
     width, height = whole("width", width, 1, 32768), whole("height", height, 1, 32768)
 
-    _tensor("means", means, None, 3)
+    tensor("means", means, None, 3)
     batch, count = tuple(means.shape[:-2]), means.shape[-2]
     shapes: dict[str, tuple[Tensor, tuple[int, ...]]] = {"quats": (quats, (count, 4)), "scales": (scales, (count, 3))}
     if covars is not None:
         shapes = {"covars": (covars, (count, 3, 3))}
     for name, (value, tail) in {**shapes, "opacities": (opacities, (count,))}.items():
-        _shape(name, _tensor(name, value, *tail), *batch, *tail)
-    _tensor("viewmats", viewmats, None, 4, 4)
+        shape(name, tensor(name, value, *tail), *batch, *tail)
+    tensor("viewmats", viewmats, None, 4, 4)
     views = viewmats.shape[-3]
-    _shape("viewmats", viewmats, *batch, views, 4, 4)
-    _shape("Ks", _tensor("Ks", Ks, None, 3, 3), *batch, views, 3, 3)
+    shape("viewmats", viewmats, *batch, views, 4, 4)
+    shape("Ks", tensor("Ks", Ks, None, 3, 3), *batch, views, 3, 3)
     if views == 0:
-        raise _refuse("viewmats: no view (expected at least one)")
+        raise refuse("viewmats: no view (expected at least one)")
 
     has_colors = "RGB" in render_mode
-    channels = 0
+    features = []
     if has_colors:
         if colors is None:
-            raise _refuse(f"colors: None (expected a tensor for render_mode {render_mode!r})")
-        if sh_degree is not None:
-            sh_degree = whole("sh_degree", sh_degree, 0, _sh.MOST_DEGREE)
-            _tensor("colors", colors, count, None, None)
-            needed = (sh_degree + 1) ** 2
-            if colors.shape[-2] < needed:
-                found = f"{colors.shape[-2]} SH coefficients"
-                raise _refuse(f"colors: {found} (expected at least {needed} for sh_degree {sh_degree})")
-            if tuple(colors.shape[:-3]) not in ((), batch, (*batch, views)):
-                raise _refuse(f"colors: shape {list(colors.shape)} (expected {[count, *colors.shape[-2:]]})")
-            channels = colors.shape[-1]
-        else:
-            _tensor("colors", colors, count, None)
-            if tuple(colors.shape[:-2]) not in (batch, (*batch, views)):
-                raise _refuse(f"colors: shape {list(colors.shape)} (expected {[*batch, count, 'D']})")
-            channels = colors.shape[-1]
-        if channels == 0:
-            raise _refuse("colors: no channel (expected at least 1)")
+            raise refuse(f"colors: None (expected a tensor for render_mode {render_mode!r})")
+        features.append(Features("colors", colors, sh_degree, batch, views, count))
+    extra = 0
+    if extra_signals is not None:
+        features.append(Features("extra_signals", extra_signals, extra_signals_sh_degree, batch, views, count))
+        extra = features[-1].channels
+    channels = sum(part.channels for part in features)
     if absgrad and channels > 3:
-        raise _refuse(f"absgrad=True is not supported with {channels} channels (at most 3)")
+        raise refuse(f"absgrad=True is not supported with {channels} channels (at most 3)")
     if backgrounds is not None:
-        depth_channels = int(render_mode in ("D", "ED", "RGB+D", "RGB+ED"))
-        tail = tuple(_tensor("backgrounds", backgrounds, None).shape)
-        if tail not in ((*batch, views, channels), (*batch, views, channels + depth_channels)):
-            raise _refuse(f"backgrounds: shape {list(tail)} (expected {[*batch, views, channels]})")
-        backgrounds = backgrounds[..., :channels] if channels else None
+        depth_channels = int(render_mode.endswith("D"))
+        tail = tuple(tensor("backgrounds", backgrounds, None).shape)
+        fitting = (channels - extra, channels, channels - extra + depth_channels)
+        if tail not in [(*batch, views, size) for size in fitting]:
+            raise refuse(f"backgrounds: shape {list(tail)} (expected {[*batch, views, channels - extra]})")
+        if tail[-1] != channels:
+            backgrounds = backgrounds[..., : channels - extra]
+            backgrounds = torch.nn.functional.pad(backgrounds, (0, extra))
+        backgrounds = backgrounds if channels else None
 
     is_slow = covars is not None or camera_model in ("ortho", "fisheye")
     is_slow |= means.dtype == torch.float64 and camera_model == "pinhole"
     if is_slow and absgrad:
-        raise _refuse("absgrad=True is not supported with f64, covars, ortho or fisheye")
+        raise refuse("absgrad=True is not supported with f64, covars, ortho or fisheye")
     if is_slow and camera_model == "equirectangular":
-        raise _refuse("covars=a tensor is not supported with camera_model 'equirectangular'")
+        raise refuse("covars=a tensor is not supported with camera_model 'equirectangular'")
     visible_rows: list[Tensor] = []
     if sparse_grad:
         if batch or not packed:
-            raise _refuse("sparse_grad=True is not supported with batches or packed=False")
+            raise refuse("sparse_grad=True is not supported with batches or packed=False")
         means = _SparseGradient.apply(means, visible_rows)
         shapes = {name: (_SparseGradient.apply(value, visible_rows), tail) for name, (value, tail) in shapes.items()}
 
@@ -425,27 +358,24 @@ def rasterization(
     work = torch.float64 if is_slow and dtype == torch.float64 else torch.float32
     flat = math.prod(batch)
     means, opacities, viewmats, *forms = (
-        _on_cpu(value, work).reshape(flat, *value.shape[len(batch) :])
+        on_cpu(value, work).reshape(flat, *value.shape[len(batch) :])
         for value in (means, opacities, viewmats, *(value for value, _ in shapes.values()))
     )
     Ks = Ks.reshape(flat * views, 3, 3)
     lenses = _lenses(Ks, camera_model)
     limits = (near_plane, far_plane, eps2d, rules[0], rules[1], radius_clip)
     antialiased = rasterize_mode == "antialiased"
-    if has_colors:
-        colors = _on_cpu(colors, work)  # type: ignore[arg-type]
+    for part in features:
+        part.prepare(work)
 
     all_views: list[Any] = []
     if is_slow:
         given_tensors = [means, opacities, *forms]
         finite = torch.stack([value.reshape(flat, count, -1).isfinite().all(-1) for value in given_tensors]).all(0)
-        if colors is not None and has_colors:
-            of_colors = colors.detach().isfinite()
-            of_colors = of_colors.flatten(-2).all(-1) if sh_degree is not None else of_colors.all(-1)
-            finite = finite & of_colors.reshape(-1, views if of_colors.dim() == len(batch) + 2 else 1, count).all(1)
-            colors = colors.where(colors.isfinite(), colors.new_zeros(()))
+        for part in features:
+            finite = finite & part.without_nan()
         settings = _Settings((width, height), limits, antialiased, lenses)
-        lens = _on_cpu(Ks, work).reshape(flat, views, 3, 3)
+        lens = on_cpu(Ks, work).reshape(flat, views, 3, 3)
         screen = _project_in_torch(given_tensors, finite, viewmats, lens, settings, camera_model)
     else:
         screens = []
@@ -469,31 +399,15 @@ def rasterization(
         if sparse_grad:
             visible_rows.append(splat_ids.unique())
 
-    shaded = []
-    for k in range(flat * views):
-        b, c = divmod(k, views)
-        if not has_colors:
-            shaded.append(means.new_zeros(count, 0))
-        elif sh_degree is not None:
-            assert colors is not None
-            own = colors if colors.dim() == 3 else colors.reshape(flat, -1, *colors.shape[-3:])[b]
-            own = own[min(c, len(own) - 1)] if own.dim() == 4 else own
-            pose = viewmats[b, c]
-            origin = -(pose[:3, :3].T @ pose[:3, 3])
-            if _sh_kernel_takes(own, sh_degree):
-                shaded.append(_Shade.apply(means[b], origin, own, sh_degree, True, visible[k].numpy()))
-            else:
-                shaded.append((_sh.sums(sh_degree, means[b] - origin, own, visible[k]) + 0.5).clamp(min=0))
-        else:
-            assert colors is not None
-            own = colors.reshape(flat, -1, count, channels)[b]
-            shaded.append(own[min(c, len(own) - 1)])
-    background = None if backgrounds is None else _on_cpu(backgrounds, work).reshape(flat * views, channels)
+    # Colours are not negative; extra signals may be.
+    parts = [part.shaded(means, viewmats, visible, has_colors and k == 0) for k, part in enumerate(features)]
+    parts = parts or [means.new_zeros(flat * views, count, 0)]
+    painted = parts[0] if len(parts) == 1 else torch.cat(parts, -1)
+    background = None if backgrounds is None else on_cpu(backgrounds, work).reshape(flat * views, channels)
     on_screen = (means2d, conics, depths, compensated, radii)
     tiles = _Tiles((width, height), flat * views, view_ids, *(on_screen[k].detach() for k in (0, 2, 4)))
 
     holder = torch.zeros_like(means2d, requires_grad=False) if absgrad else None
-    painted = torch.stack(shaded)
     if is_slow:
         painted = painted if view_ids is None else painted[view_ids, splat_ids]
         painted = torch.cat([painted, depths[..., None]], -1)
@@ -508,6 +422,7 @@ def rasterization(
         images, alphas, depth = _Blend.apply(
             means2d, conics, depths, compensated, painted, background, all_views, rows, holder
         )
+    images, signals = images[..., : channels - extra], images[..., channels - extra :]
     if render_mode.endswith("D"):
         if render_mode.endswith("ED"):
             depth = depth / alphas.clamp(min=1e-10)
@@ -516,13 +431,11 @@ def rasterization(
     meta = _meta(batch, views, count, packed, on_screen, (view_ids, splat_ids), tiles)
     if holder is not None:
         meta["means2d"].absgrad = holder
-    shape = (*batch, views, height, width)
-    images, alphas = images.reshape(*shape, -1), alphas.reshape(*shape, 1)
+    size = (*batch, views, height, width)
+    if extra:
+        meta["render_extra_signals"] = signals.reshape(*size, extra).to(device=device, dtype=dtype)
+    images, alphas = images.reshape(*size, images.shape[-1]), alphas.reshape(*size, 1)
     return images.to(device=device, dtype=dtype), alphas.to(device=device, dtype=dtype), meta
-
-
-def _sh_kernel_takes(coefficients: Tensor, degree: int) -> bool:
-    return degree <= 3 and coefficients.shape[-1] == 3 and coefficients.dtype == torch.float32
 
 
 class _Tiles:
@@ -620,96 +533,3 @@ def _meta(
         "n_cameras": views,
     }
     return _Meta(values, tiles, batch, views)
-
-
-def spherical_harmonics(
-    degrees_to_use: int,
-    means: Tensor,
-    viewmats: Tensor,
-    coeffs: Tensor,
-    masks: Tensor | None = None,
-    batch_ids: Tensor | None = None,
-    camera_ids: Tensor | None = None,
-    gaussian_ids: Tensor | None = None,
-    viewmats_rs: Tensor | None = None,
-) -> Tensor:
-    """Sums (..., C, N, D) of SH basis functions, seen from each view. No offset is added and nothing is clamped.
-
-    `means` (..., N, 3), `viewmats` (..., C, 4, 4) world to camera, `coeffs` (N, K, D), `masks` (..., C, N): elsewhere 0.
-    With `batch_ids`, `camera_ids`, `gaussian_ids` (nnz,) the sums of these (nnz, D), and `masks` (nnz,).
-    """
-    if viewmats_rs is not None:
-        raise _refuse("viewmats_rs=a tensor is not supported (global shutter only)")
-    degrees_to_use = whole("degrees_to_use", degrees_to_use, 0, _sh.MOST_DEGREE)
-    _tensor("means", means, None, 3)
-    batch, count = tuple(means.shape[:-2]), means.shape[-2]
-    _tensor("viewmats", viewmats, None, 4, 4)
-    views = viewmats.shape[-3]
-    _shape("viewmats", viewmats, *batch, views, 4, 4)
-    _check_coefficients(coeffs, degrees_to_use, count)
-    work = torch.float64 if means.dtype == torch.float64 else torch.float32
-    pose = _on_cpu(viewmats, work).reshape(-1, 4, 4)
-    origins = -(pose[:, :3, :3].transpose(1, 2) @ pose[:, :3, 3:])[..., 0]
-    flat, own = _on_cpu(means, work).reshape(-1, count, 3), _on_cpu(coeffs, work)
-    if gaussian_ids is not None:
-        batches = torch.zeros_like(gaussian_ids) if batch_ids is None else batch_ids
-        cameras = torch.zeros_like(gaussian_ids) if camera_ids is None else camera_ids
-        directions = flat[batches, gaussian_ids] - origins[batches * views + cameras]
-        found = _sh.sums(degrees_to_use, directions, own[gaussian_ids], masks)
-        return found.to(device=means.device, dtype=means.dtype)
-    if masks is not None:
-        _shape("masks", masks, *batch, views, count)
-        masks = masks.to(device="cpu", dtype=torch.bool).reshape(-1, count)
-    parts = []
-    for k, origin in enumerate(origins):
-        mask = None if masks is None else masks[k]
-        parts.append(_sums(degrees_to_use, flat[k // views], origin, own, mask))
-    found = torch.stack(parts) if parts else own.new_zeros(0, count, own.shape[-1])
-    return found.reshape(*batch, views, count, -1).to(device=means.device, dtype=means.dtype)
-
-
-def spherical_harmonics_l0(sh0: Tensor) -> Tensor:
-    """The part of degree 0: `sh0` (..., 1, D) or (..., D) times the first basis function."""
-    return _sh.basis(sh0.new_zeros(3), 0)[0] * (sh0[..., 0, :] if sh0.dim() > 2 else sh0)
-
-
-def spherical_harmonics_l1_plus(
-    degrees_to_use: int, means: Tensor, viewmats: Tensor, shN: Tensor, masks: Tensor | None = None, **ids: Any
-) -> Tensor:
-    """As `spherical_harmonics` without the part of degree 0: `shN` (N, K - 1, D)."""
-    _tensor("shN", shN, None, None)
-    coeffs = torch.cat([shN.new_zeros(*shN.shape[:-2], 1, shN.shape[-1]), shN], -2)
-    return spherical_harmonics(degrees_to_use, means, viewmats, coeffs, masks, **ids)
-
-
-def spherical_harmonics_of_directions(
-    degrees_to_use: int, dirs: Tensor, coeffs: Tensor, masks: Tensor | None = None
-) -> Tensor:
-    """As gsplat 1.5's function: `dirs` (..., 3) of any length, `coeffs` (..., K, 3), `masks` (...). Returns (..., 3)."""
-    degrees_to_use = whole("degrees_to_use", degrees_to_use, 0, _sh.MOST_DEGREE)
-    _tensor("dirs", dirs, 3)
-    _tensor("coeffs", coeffs, None, 3)
-    _shape("coeffs", coeffs, *dirs.shape[:-1], *coeffs.shape[-2:])
-    flat = dirs.reshape(-1, 3)
-    own = coeffs.reshape(len(flat), *coeffs.shape[-2:])
-    _check_coefficients(own, degrees_to_use, len(flat))
-    if masks is not None:
-        masks = masks.to(device="cpu", dtype=torch.bool).reshape(-1)
-    work = torch.float64 if dirs.dtype == torch.float64 else torch.float32
-    flat = _on_cpu(flat, work)
-    found = _sums(degrees_to_use, flat, flat.new_zeros(3), _on_cpu(own, work), masks)
-    return found.reshape(dirs.shape).to(device=dirs.device, dtype=dirs.dtype)
-
-
-def _check_coefficients(coeffs: Tensor, degree: int, count: int) -> None:
-    _tensor("coeffs", coeffs, None, None)
-    if coeffs.shape[0] != count or coeffs.dim() != 3 or coeffs.shape[1] < (degree + 1) ** 2:
-        expected = f"[{count}, {(degree + 1) ** 2} or more, D]"
-        raise _refuse(f"coeffs: shape {list(coeffs.shape)} (expected {expected})")
-
-
-def _sums(degree: int, means: Tensor, origin: Tensor, coeffs: Tensor, mask: Tensor | None) -> Tensor:
-    if _sh_kernel_takes(coeffs, degree):
-        own_mask = None if mask is None else mask.contiguous().numpy()
-        return _Shade.apply(means, origin, coeffs, degree, False, own_mask)  # type: ignore[no-any-return]
-    return _sh.sums(degree, means - origin, coeffs, mask)

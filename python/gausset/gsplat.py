@@ -14,9 +14,8 @@ from typing import Any, Callable
 from ._errors import ArgumentError
 from ._formulas import compute_relocation, quat_scale_to_covar_preci
 from ._projection import fully_fused_projection, proj, world_to_cam
-from ._rasterization import (
-    rasterization,
-    set_compat,
+from ._rasterization import rasterization, set_compat
+from ._shade import (
     spherical_harmonics,
     spherical_harmonics_l0,
     spherical_harmonics_l1_plus,

@@ -234,13 +234,32 @@ def test_spherical_harmonics_of_packed_rows_are_those_of_views():
     dense = ours.spherical_harmonics(3, values["means"], values["viewmats"], coeffs)
     cameras, splats = torch.tensor([0, 0, 1, 1]), torch.tensor([3, 7, 2, 7])
     ids = {"batch_ids": torch.zeros_like(cameras), "camera_ids": cameras, "gaussian_ids": splats}
-    rows = ours.spherical_harmonics(3, values["means"], values["viewmats"], coeffs, **ids)
+    rows = ours.spherical_harmonics(3, values["means"], values["viewmats"], coeffs[splats], **ids)
     assert (rows - dense[cameras, splats]).abs().max() < 1e-6
     two = torch.stack([values["means"], values["means"]]), torch.stack([values["viewmats"], values["viewmats"]])
     assert torch.equal(ours.spherical_harmonics(3, *two, coeffs)[1], dense)
     low = ours.spherical_harmonics_l0(coeffs[:, :1])
     high = ours.spherical_harmonics_l1_plus(3, values["means"], values["viewmats"], coeffs[:, 1:])
     assert (low + high - dense).abs().max() < 1e-5
+
+
+def test_extra_signals_are_more_channels():
+    values, Ks = scene(count=20, dtype=torch.float32)
+    random = torch.Generator().manual_seed(5)
+    signals = torch.randn(20, 2, generator=random)
+    expected, _, _ = render(values, Ks, packed=False)
+    image, _, meta = render(values, Ks, extra_signals=signals, render_mode="RGB+D", packed=False)
+    assert image.shape[-1] == 4 and torch.allclose(image[..., :3], expected, atol=1e-6)
+    alone, _, _ = render({**values, "colors": signals, "backgrounds": None}, Ks)
+    assert torch.allclose(meta["render_extra_signals"], alone, atol=1e-6)
+    # Of spherical harmonics, the sum + ½ as it is.
+    coefficients = torch.randn(20, 4, 5, generator=random)
+    sums = gausset.spherical_harmonics(1, values["means"], values["viewmats"], coefficients) + 0.5
+    _, _, meta = render(values, Ks, extra_signals=coefficients, extra_signals_sh_degree=1)
+    alone, _, _ = render({**values, "colors": sums, "backgrounds": None}, Ks)
+    assert torch.allclose(meta["render_extra_signals"], alone, atol=1e-5) and alone.min() < 0
+    with pytest.raises(gausset.ArgumentError, match="extra_signals: shape"):
+        render(values, Ks, extra_signals=signals[:3])
 
 
 def test_packed_projections_are_rows_of_dense_ones():
