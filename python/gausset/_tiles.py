@@ -166,18 +166,21 @@ def rasterize_to_pixels(
     )
     shown = None if masks is None else masks.reshape(-1).tolist()
     nothing = (colors.new_zeros(tile_size**2, channels), colors.new_zeros(tile_size**2, 1))
+    tiles = _tiles(isect_offsets, flatten_ids, tile_size)
+    # Not slices: the backward pass of each would write zeros for all other tiles.
+    lists = zip(*(t.split([end - start for _, _, start, end in tiles]) for t in splats))
     found = []
-    for k, (x, y, start, end) in enumerate(_tiles(isect_offsets, flatten_ids, tile_size)):
+    for k, ((x, y, start, end), listed_splats) in enumerate(zip(tiles, lists)):
         if start == end or (shown is not None and not shown[k]):
             found.append(nothing)
             continue
         pixels = _pixels(x, y, tile_size, means2d.dtype)
         # The backward pass blends again, so that the memory is that of one tile.
-        found.append(checkpoint(_blend, pixels, *(t[start:end] for t in splats), alpha_max, use_reentrant=False))
+        found.append(checkpoint(_blend, pixels, *listed_splats, alpha_max, use_reentrant=False))
 
     def image(k: int, depth: int) -> Tensor:
-        tiles = torch.stack([tile[k] for tile in found]).reshape(-1, rows, columns, tile_size, tile_size, depth)
-        whole = tiles.transpose(2, 3).reshape(-1, rows * tile_size, columns * tile_size, depth)
+        pieces = torch.stack([tile[k] for tile in found]).reshape(-1, rows, columns, tile_size, tile_size, depth)
+        whole = pieces.transpose(2, 3).reshape(-1, rows * tile_size, columns * tile_size, depth)
         return whole[:, :image_height, :image_width].reshape(*shape, image_height, image_width, depth)
 
     image_colors, alphas = image(0, channels), image(1, 1)
