@@ -46,7 +46,7 @@ class Run:
         return _gausset.run_state(self.path)
 
     def splats(self) -> Splats:
-        """The trained splats. Their axes may differ from those of the dataset: see `Splats.dataset_transform`."""
+        """The trained splats, of a stopped run those so far. Their axes may differ from those of the dataset: see `Splats.dataset_transform`."""
         return load(_gausset.run_splats(self.path))
 
     def __repr__(self) -> str:

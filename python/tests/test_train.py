@@ -61,9 +61,7 @@ def test_ctrl_c_saves_the_run_and_it_goes_on(photographs, tmp_path, settings):
         gausset.train(photographs, tmp_path / "run", steps=5000, progress=interrupt_once(), **settings)
     run = gausset.Run(tmp_path / "run")
     assert not run.finished and list((run.path / "checkpoints").glob("*.ckpt"))
-    with pytest.raises(gausset.GaussetError) as caught:
-        run.splats()
-    assert caught.value.code == "not-finished"
+    assert len(run.splats()) > 0
     with pytest.raises(gausset.ArgumentError):
         gausset.resume(run, sh_degre=1)
 
