@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 import os
-import tempfile
 from typing import Any
 
 import numpy as np
@@ -77,6 +76,8 @@ class Splats:
 
     def __getstate__(self) -> dict[str, Any]:
         """The arrays, and what the file said besides: as a PLY of one splat."""
+        import tempfile
+
         one = Splats(np.zeros((1, 3)), np.zeros((1, 3)), [[1, 0, 0, 0]], [0], np.zeros((1, 1, 3)))
         one._properties = self._properties
         with tempfile.TemporaryDirectory() as folder:
@@ -86,6 +87,8 @@ class Splats:
                 return {**self.__dict__, "_properties": file.read()}
 
     def __setstate__(self, state: dict[str, Any]) -> None:
+        import tempfile
+
         with tempfile.TemporaryDirectory() as folder:
             path = os.path.join(folder, "splats.ply")
             with open(path, "wb") as file:

@@ -9,18 +9,20 @@ import os
 import pathlib
 import threading
 from collections.abc import Callable
-from typing import Any
+from typing import TYPE_CHECKING, Any
 
 import numpy as np
 
 from . import _gausset
-from ._events import Event, event_of
 from ._splats import Path, Splats, load
+
+if TYPE_CHECKING:
+    from ._events import Event
 
 Progress = Callable[[int, int, float], object]
 """Receives the number of finished steps, the total, and the mean loss since the last call."""
 
-OnEvent = Callable[[Event], object]
+OnEvent = Callable[["Event"], object]
 """Receives each event of a training."""
 
 
@@ -46,7 +48,10 @@ class Run:
         return _gausset.run_state(self.path)
 
     def splats(self) -> Splats:
-        """The trained splats, of a stopped run those so far. Their axes may differ from those of the dataset: see `Splats.dataset_transform`."""
+        """The trained splats, of a stopped run those so far.
+
+        Their axes may differ from those of the dataset: see `Splats.dataset_transform`.
+        """
         return load(_gausset.run_splats(self.path))
 
     def __repr__(self) -> str:
@@ -222,6 +227,9 @@ def start(data: Path, output: Path, **options: Any) -> Training:
 def _callbacks(progress: Progress | None, on_event: OnEvent | None) -> list[Any]:
     if on_event is None:
         return [progress]
+    # Here, because the classes of events take a while.
+    from ._events import event_of
+
     return [progress, lambda line: on_event(event_of(line))]
 
 
