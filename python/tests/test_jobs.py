@@ -10,7 +10,7 @@ import textwrap
 import gausset
 import numpy as np
 import pytest
-from gausset import _events
+from gausset import _events, _train
 
 TAKES_EVENTS = "on_event" in (gausset._gausset.train.__text_signature__ or "")
 
@@ -64,6 +64,13 @@ def test_a_line_of_json_becomes_an_event():
     assert event.event == "progress" and event.fields == {"budget": None, "report": {"visible": 3}}
     other = _events.event_of('{"schema":1,"event":"paused","step":5}')
     assert type(other) is _events.Event and other == _events.Event("paused", {"step": 5})
+
+
+def test_a_callback_receives_events():
+    events = []
+    progress, on_event = _train._callbacks(None, events.append)
+    on_event('{"schema":1,"event":"checkpointed","step":5,"bytes":7,"seconds":0.5}')
+    assert progress is None and events == [_events.Checkpointed("checkpointed", step=5, bytes=7, seconds=0.5)]
 
 
 @pytest.mark.skipif(not TAKES_EVENTS, reason="the extension has no events")
