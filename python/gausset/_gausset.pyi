@@ -90,6 +90,7 @@ def train(
     force: bool,
     report: bool,
     progress: Callable[[int, int, float], object] | None,
+    on_event: Callable[[str], object] | None = None,
 ) -> os.PathLike[str]: ...
 def resume(
     run: _Path,
@@ -98,6 +99,7 @@ def resume(
     device: str,
     report: bool,
     progress: Callable[[int, int, float], object] | None,
+    on_event: Callable[[str], object] | None = None,
 ) -> os.PathLike[str]: ...
 def evaluate(
     run: _Path,

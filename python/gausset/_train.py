@@ -226,7 +226,7 @@ def start(data: Path, output: Path, **options: Any) -> Training:
 
 def _callbacks(progress: Progress | None, on_event: OnEvent | None) -> list[Any]:
     if on_event is None:
-        return [progress]
+        return [progress, None]
     # Here, because the classes of events take a while.
     from ._events import event_of
 

@@ -16,6 +16,10 @@ from ._splats import Path, Splats, save
 from ._train import Run, _path
 
 
+# Pages of notebooks that may show the viewer in a frame.
+_NOTEBOOKS = ("http://localhost:*", "http://127.0.0.1:*", "vscode-webview:")
+
+
 class View:
     """A running viewer: `url` is its address, which grants access. A notebook shows the page.
 
@@ -93,6 +97,7 @@ def view(source: Run | Splats | Path, *, data: Path | None = None, device: str =
     else:
         path = _path(source)
     arguments = [str(path), "--port", "0", "--device", device]
+    arguments += [f"--allow-frame={origin}" for origin in _NOTEBOOKS]
     return View(arguments + ([] if data is None else ["--data", str(data)]), folder, height)
 
 

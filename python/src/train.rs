@@ -41,20 +41,32 @@ fn train_options(given: &Given) -> Result<TrainOptions, Failure> {
     Ok(options)
 }
 
+/// Functions of Python that are called during a training.
+#[derive(Default)]
+struct Callbacks {
+    /// Receives step, number of steps and loss.
+    progress: Option<Py<PyAny>>,
+    /// Receives each event as a line of JSON.
+    on_event: Option<Py<PyAny>>,
+}
+
 /// Calls Python with what an event says to it.
-fn tell(py: Python<'_>, progress: Option<&Py<PyAny>>, event: Event) -> PyResult<()> {
+fn tell(py: Python<'_>, callbacks: &Callbacks, event: Event) -> PyResult<()> {
     let event = match event {
         Event::Warning { line, .. } => return warn(py, &line),
         Event::Training(event) => *event,
         _ => return Ok(()),
     };
+    if let Some(on_event) = &callbacks.on_event {
+        on_event.call1(py, (event.to_json(),))?;
+    }
     match event {
         training::Event::Warning(warning) => warn(py, &warning.to_string()),
         training::Event::Exported { path, dropped, .. } if dropped > 0 => {
             let line = format!("{}: {dropped} splats without finite parameters left out", path.display());
             warn(py, &line)
         }
-        training::Event::Progress(now) => match progress {
+        training::Event::Progress(now) => match &callbacks.progress {
             Some(progress) => progress.call1(py, (now.step, now.steps, now.loss)).map(drop),
             None => Ok(()),
         },
@@ -68,11 +80,11 @@ fn run_task(
     task: impl FnOnce() -> Result<Task, Failure> + Send,
     device: &str,
     report: bool,
-    progress: Option<Py<PyAny>>,
+    callbacks: &Callbacks,
 ) -> PyResult<PathBuf> {
     let trained: Trained = run_job(
         py,
-        |event| tell(py, progress.as_ref(), event),
+        |event| tell(py, callbacks, event),
         |host| {
             let settings = RunSettings { report, ..RunSettings::for_device(device_options(device)?) };
             train_job(task()?, settings, host)
@@ -83,6 +95,7 @@ fn run_task(
 
 /// Trains a new run; returns its folder.
 #[pyfunction]
+#[pyo3(signature = (data, output, options, device, force, report, progress, on_event = None))]
 #[expect(clippy::too_many_arguments, reason = "the settings of a run, by keyword in Python")]
 pub(crate) fn train(
     py: Python<'_>,
@@ -93,14 +106,17 @@ pub(crate) fn train(
     force: bool,
     report: bool,
     progress: Option<Py<PyAny>>,
+    on_event: Option<Py<PyAny>>,
 ) -> PyResult<PathBuf> {
     let overwrite = if force { Overwrite::Replace } else { Overwrite::Refuse };
     let task = || Task::new(TrainOptions { data: Some(data), ..train_options(&options)? }, output, overwrite);
-    run_task(py, task, device, report, progress)
+    run_task(py, task, device, report, &Callbacks { progress, on_event })
 }
 
 /// Resumes a run; returns its folder.
 #[pyfunction]
+#[pyo3(signature = (run, data, options, device, report, progress, on_event = None))]
+#[expect(clippy::too_many_arguments, reason = "the settings of a run, by keyword in Python")]
 pub(crate) fn resume(
     py: Python<'_>,
     run: PathBuf,
@@ -109,9 +125,10 @@ pub(crate) fn resume(
     device: &str,
     report: bool,
     progress: Option<Py<PyAny>>,
+    on_event: Option<Py<PyAny>>,
 ) -> PyResult<PathBuf> {
     let task = || Task::resume(run, &TrainOptions { data, ..train_options(&options)? });
-    run_task(py, task, device, report, progress)
+    run_task(py, task, device, report, &Callbacks { progress, on_event })
 }
 
 /// Evaluates a run or a splat file; returns the report as JSON.
@@ -129,7 +146,7 @@ pub(crate) fn evaluate(
 ) -> PyResult<String> {
     let result = run_job(
         py,
-        |event| tell(py, None, event),
+        |event| tell(py, &Callbacks::default(), event),
         |host| {
             let split = split.parse::<training::Split>();
             let split = split.map_err(|error| argument(format!("split: {error}")))?;

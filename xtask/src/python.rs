@@ -27,6 +27,15 @@ pub(crate) enum PythonTask {
         #[arg(short = 'k')]
         expression: Option<String>,
     },
+    /// Run gsplat's own tests, of a checkout of gsplat, against `gausset.gsplat.install()` on the CPU. The last line is the
+    /// result as JSON.
+    GsplatTests {
+        /// Folder of the checkout.
+        checkout: PathBuf,
+        /// Also the tests that take minutes.
+        #[arg(long)]
+        full: bool,
+    },
 }
 
 pub(crate) fn run(workspace: &Path, task: &PythonTask) -> Result<(), String> {
@@ -34,6 +43,7 @@ pub(crate) fn run(workspace: &Path, task: &PythonTask) -> Result<(), String> {
     match task {
         PythonTask::Build { release } => environment.build(*release),
         PythonTask::Test { expression } => environment.test(expression.as_deref()),
+        PythonTask::GsplatTests { checkout, full } => environment.gsplat_tests(checkout, *full),
     }
 }
 
@@ -93,6 +103,13 @@ impl Environment {
         };
         println!("{}", wheel.display());
         Ok(())
+    }
+
+    fn gsplat_tests(&self, checkout: &Path, is_full: bool) -> Result<(), String> {
+        succeed(&mut self.maturin(&["develop", "--profile", "dev"]))?;
+        let mut tests = Command::new(&self.python);
+        tests.arg(self.package.join("tests/gsplat_tests.py")).arg(checkout);
+        succeed(tests.args(is_full.then_some("--full")))
     }
 
     fn test(&self, expression: Option<&str>) -> Result<(), String> {

@@ -35,7 +35,7 @@ const COMMON: [&str; 19] = [
 ];
 
 /// Options of `--help-all` alone: details of the optimisation and of rare inputs.
-const RARE: [&str; 66] = [
+const RARE: [&str; 67] = [
     // What a run writes, and when.
     "log",
     "no-report",
@@ -97,6 +97,7 @@ const RARE: [&str; 66] = [
     "viewer-share",
     "viewer-linger",
     "allow-host",
+    "allow-frame",
     // COLMAP.
     "mapper",
     "sfm-seed",

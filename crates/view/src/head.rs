@@ -192,8 +192,14 @@ fn is_port(text: &str) -> bool {
     text.strip_prefix(':').is_some_and(|digits| digits.parse::<u16>().is_ok())
 }
 
-/// Content security policy: a browser runs and loads only what this server sends.
-pub(crate) const CONTENT_SECURITY_POLICY: &str = "default-src 'none'; script-src 'self'; style-src 'self'; img-src 'self' blob: data:; connect-src 'self'; base-uri 'none'; form-action 'none'; frame-ancestors 'none'";
+/// Content security policy without the frames: a browser runs and loads only what this server sends.
+const CONTENT_SECURITY_POLICY: &str = "default-src 'none'; script-src 'self'; style-src 'self'; img-src 'self' blob: data:; connect-src 'self'; base-uri 'none'; form-action 'none'";
+
+/// The policy of a page that these origins may show in a frame; none if there is none.
+pub(crate) fn content_security_policy(frames: &[String]) -> String {
+    let ancestors = if frames.is_empty() { "'none'".to_owned() } else { frames.join(" ") };
+    format!("{CONTENT_SECURITY_POLICY}; frame-ancestors {ancestors}")
+}
 
 /// Ends a connection so that the last bytes sent arrive. A connection that is dropped with unread data is reset, and
 /// the peer may lose data that it has not read yet.
@@ -213,9 +219,21 @@ pub(crate) async fn close(stream: &mut (impl AsyncRead + AsyncWrite + Unpin)) {
     let _ = timeout(CLOSE_TIMEOUT, listen).await;
 }
 
-/// Sends an answer within `patience` and ends the connection.
+/// Sends an answer that no other page may show in a frame within `patience` and ends the connection.
 pub(crate) async fn answer(
     stream: &mut (impl AsyncRead + AsyncWrite + Unpin),
+    status: &str,
+    kind: &str,
+    body: &[u8],
+    patience: Duration,
+) {
+    answer_with_policy(stream, &content_security_policy(&[]), status, kind, body, patience).await;
+}
+
+/// As [`answer`], with a content security policy.
+pub(crate) async fn answer_with_policy(
+    stream: &mut (impl AsyncRead + AsyncWrite + Unpin),
+    policy: &str,
     status: &str,
     kind: &str,
     body: &[u8],
@@ -224,7 +242,7 @@ pub(crate) async fn answer(
     let allow = if status.starts_with("405") { "Allow: GET\r\n" } else { "" };
     let head = format!(
         "HTTP/1.1 {status}\r\nContent-Type: {kind}\r\nContent-Length: {}\r\n{allow}Connection: close\r\n\
-         Content-Security-Policy: {CONTENT_SECURITY_POLICY}\r\nX-Content-Type-Options: nosniff\r\nReferrer-Policy: no-referrer\r\n\
+         Content-Security-Policy: {policy}\r\nX-Content-Type-Options: nosniff\r\nReferrer-Policy: no-referrer\r\n\
          Cross-Origin-Opener-Policy: same-origin\r\nCross-Origin-Resource-Policy: same-origin\r\nCache-Control: no-store\r\n\r\n",
         body.len()
     );

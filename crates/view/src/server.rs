@@ -53,6 +53,8 @@ pub struct ServerOptions {
     pub port: Option<u16>,
     /// Host names that are accepted in addition to addresses and `localhost`.
     pub host_names: Vec<String>,
+    /// Origins of pages that may show this one in a frame, such as `http://localhost:8888`; none by default.
+    pub frames: Vec<String>,
     /// How long connections may wait and send.
     pub time_limits: TimeLimits,
 }
@@ -113,6 +115,8 @@ pub(crate) struct ServerState {
     /// One file at a time is made and sent, so that memory does not grow with the number of requests.
     saving: Semaphore,
     names: Vec<String>,
+    /// Content security policy of the page.
+    policy: String,
     is_public: bool,
     pub(crate) patience: TimeLimits,
 }
@@ -172,6 +176,7 @@ impl Server {
             ticket: Mutex::new(None),
             saving: Semaphore::new(1),
             names,
+            policy: head::content_security_policy(&options.frames),
             is_public: matches!(options.listen, Listen::Address(own) if !own.is_loopback()),
             patience: options.time_limits,
         });
@@ -338,7 +343,8 @@ async fn serve(mut stream: TcpStream, shared: &ServerState, place: &Slot) {
     }
     match route(&head, shared) {
         Ok(Route::Text(kind, text)) => {
-            head::answer(&mut stream, "200 OK", kind, text.as_bytes(), ANSWER_TIMEOUT).await;
+            let (policy, bytes) = (&shared.policy, text.as_bytes());
+            head::answer_with_policy(&mut stream, policy, "200 OK", kind, bytes, ANSWER_TIMEOUT).await;
         }
         Ok(Route::Snapshot(snapshot)) => {
             let (kind, patience) = ("application/octet-stream", shared.patience.idle);

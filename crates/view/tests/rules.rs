@@ -55,6 +55,18 @@ fn the_page_comes_with_a_strict_policy_and_without_cookies() {
 }
 
 #[test]
+fn only_named_origins_may_show_the_page_in_a_frame() {
+    let frames = vec!["http://localhost:*".to_owned(), "vscode-webview:".to_owned()];
+    let world = World::with(ServerOptions { frames, ..World::options() });
+    let policy = |path: &str| {
+        let answer = get(&world, path);
+        answer.header("content-security-policy").unwrap().rsplit_once("; ").unwrap().1.to_owned()
+    };
+    assert_eq!(policy("/"), "frame-ancestors http://localhost:* vscode-webview:");
+    assert_eq!(policy("/no-such-page"), "frame-ancestors 'none'");
+}
+
+#[test]
 fn who_comes_by_another_name_or_from_another_site_gets_403_and_sees_nothing() {
     let world = World::new();
     let port = world.server.address().port();

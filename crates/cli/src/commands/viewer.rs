@@ -25,6 +25,9 @@ pub(crate) struct ListenArgs {
     /// Host name that browsers may use in addition to IP addresses and localhost.
     #[arg(long, value_name = "NAME", requires = "listen", help_heading = "Viewer")]
     allow_host: Vec<String>,
+    /// Origin of pages that may show the viewer in a frame, such as http://localhost:8888.
+    #[arg(long, value_name = "ORIGIN", value_parser = parse_origin, help_heading = "Viewer")]
+    allow_frame: Vec<String>,
 }
 
 /// Parses an IP address with an optional port: `0.0.0.0`, `10.1.2.3:8000`, `::`.
@@ -34,17 +37,34 @@ fn parse_address(text: &str) -> Result<(IpAddr, Option<u16>), String> {
         .map_err(|_| format!("expected an address such as 0.0.0.0 or 10.1.2.3:7007, found `{text}`"))
 }
 
+/// Checks the origin of a page: a scheme with a host and a port, of which `*` is any, or a scheme alone.
+fn parse_origin(text: &str) -> Result<String, String> {
+    let is_word = |text: &str, extra: &str| {
+        !text.is_empty() && text.chars().all(|c| c.is_ascii_alphanumeric() || extra.contains(c))
+    };
+    let is_origin = match text.split_once(':') {
+        Some((scheme, "")) => is_word(scheme, "+.-"),
+        Some((scheme, rest)) => {
+            is_word(scheme, "+.-") && rest.strip_prefix("//").is_some_and(|host| is_word(host, ".-:*[]"))
+        }
+        None => false,
+    };
+    let refusal = || format!("expected an origin such as http://localhost:8888, found `{text}`");
+    is_origin.then(|| text.to_owned()).ok_or_else(refusal)
+}
+
 impl ListenArgs {
     /// Whether any of these arguments is given.
     pub(crate) fn is_given(&self) -> bool {
-        self.listen.is_some() || !self.allow_host.is_empty()
+        self.listen.is_some() || !self.allow_host.is_empty() || !self.allow_frame.is_empty()
     }
 
     /// The options of the server. `port` overrides the port of `--listen`.
     pub(crate) fn options(&self, port: Option<u16>) -> ServerOptions {
         let listen = self.listen.map_or(Listen::Loopback, |(ip, _)| Listen::Address(ip));
         let port = port.or(self.listen.and_then(|(_, port)| port));
-        ServerOptions { listen, port, host_names: self.allow_host.clone(), ..ServerOptions::default() }
+        let (host_names, frames) = (self.allow_host.clone(), self.allow_frame.clone());
+        ServerOptions { listen, port, host_names, frames, ..ServerOptions::default() }
     }
 }
 
