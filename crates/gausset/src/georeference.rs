@@ -1,12 +1,10 @@
 //! Places a model on the earth by the GPS positions of its photographs or panoramas.
 
-use std::io::Read;
 use std::path::Path;
 
 use gausset_core::Pose;
 use gausset_io::dataset::Georeference;
 use gausset_io::dataset::georeference::{EarthPlace, GeoreferencedPicture};
-use gausset_io::input;
 use gausset_pano::metadata::{GpsPosition, Metadata};
 use gausset_sfm::georeference::{self, GeoFit};
 use gausset_sfm::model::{CheckedModel, FrameImages};
@@ -14,14 +12,9 @@ use gausset_train::{Up, up};
 
 use crate::{Event, Host};
 
-/// Metadata stand at the beginning of a file; a JPEG segment has at most 64 KiB.
-const METADATA_BYTES: u64 = 1 << 20;
-
 /// GPS position of a photograph; `None` if it has none or cannot be read.
 pub(crate) fn position_of(path: &Path) -> Option<GpsPosition> {
-    let mut start = Vec::new();
-    input::open(path, input::NO_LIMIT).ok()?.take(METADATA_BYTES).read_to_end(&mut start).ok()?;
-    Metadata::from_start(&start).position()
+    Metadata::of_file(path).position()
 }
 
 /// Fits camera centres to GPS positions; `None` if there are fewer than three, or they do not fit.

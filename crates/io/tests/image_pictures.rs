@@ -10,7 +10,7 @@ use gausset_io::image::encode::{PngPixels, png, png_rgb8};
 use gausset_io::image::header::parse_header;
 use gausset_io::image::{
     DecodedImage, Exposure, ImageFormat, ImageProblem, area_filter, check, decode, decode_file,
-    decode_mask_file, read_header,
+    decode_mask_file, read_exif, read_header,
 };
 use proptest::prelude::*;
 
@@ -509,4 +509,69 @@ fn a_png_or_webp_cut_anywhere_or_with_other_bytes_is_refused_by_the_check() {
     let webp = gausset_io::image::encode::webp_rgba8(2, 1, &[200, 100, 50, 255, 0, 255, 7, 9]).unwrap();
     assert!(check(&webp).is_ok());
     damage::truncations(&webp, |cut| assert!(check(cut).is_err(), "cut to {} bytes", cut.len()));
+}
+
+/// A GPS directory at an offset: 48° 30' 0" N.
+fn gps_directory(little: bool, at: u32) -> Vec<u8> {
+    let u16s = |v: u16| if little { v.to_le_bytes() } else { v.to_be_bytes() };
+    let u32s = |v: u32| if little { v.to_le_bytes() } else { v.to_be_bytes() };
+    let entry =
+        |tag, kind, count, value: [u8; 4]| [&u16s(tag)[..], &u16s(kind), &u32s(count), &value].concat();
+    let latitude = [48, 1, 30, 1, 0, 1].map(u32s).concat();
+    let entries = [entry(1, 2, 2, *b"N\0\0\0"), entry(2, 5, 3, u32s(at + 30))].concat();
+    [&u16s(2)[..], &entries, &u32s(0), &latitude].concat()
+}
+
+#[test]
+fn a_gps_position_is_read_from_every_format_wherever_it_stands() {
+    let folder = tempfile::tempdir().unwrap();
+    let latitude = |name: &str, bytes: &[u8]| -> Option<Vec<[u32; 2]>> {
+        std::fs::write(folder.path().join(name), bytes).unwrap();
+        let gps = read_exif(&folder.path().join(name))?.gps;
+        assert_eq!(gps.first().map(|field| (field.tag, field.bytes.clone())), Some((1, b"N\0".to_vec())));
+        Some(gps.iter().find(|field| field.tag == 2)?.rationals().collect())
+    };
+    let expected = Some(vec![[48, 1], [30, 1], [0, 1]]);
+    for little in [true, false] {
+        let head: &[u8] = if little {
+            b"II\x2A\0\x08\0\0\0\x01\0\x25\x88\x04\0\x01\0\0\0\x1A\0\0\0\0\0\0\0"
+        } else {
+            b"MM\0\x2A\0\0\0\x08\0\x01\x88\x25\0\x04\0\0\0\x01\0\0\0\x1A\0\0\0\0"
+        };
+        let exif = [head, &gps_directory(little, 26)].concat();
+        let chunk = |name: &[u8; 4], length: [u8; 4]| [name, &length[..], &exif].concat();
+        let length = (exif.len() as u16 + 8).to_be_bytes();
+        let segment = [&[0xFF, 0xE1], &length[..], b"Exif\0\0", &exif].concat();
+        assert_eq!(latitude("a.jpg", &flat_jpeg(3, 0xC0, 8, &segment)), expected);
+        let plain = png_rgb8(&gausset_core::RgbImage8::new(2, 1)).unwrap();
+        // Signature and IHDR; the checksum of eXIf is not read.
+        let (start, rest) = plain.split_at(33);
+        let length = (exif.len() as u32).to_be_bytes();
+        assert_eq!(latitude("a.png", &[start, &length, b"eXIf", &exif, &[0; 4], rest].concat()), expected);
+        let image = &gausset_io::image::encode::webp_rgba8(2, 1, &[9; 8]).unwrap()[12..];
+        let head = b"RIFF\0\0\0\0WEBPVP8X\x0a\0\0\0\x18\0\0\0\x01\0\0\0\0\0";
+        let exif = chunk(b"EXIF", (exif.len() as u32).to_le_bytes());
+        assert_eq!(latitude("a.webp", &[&head[..], image, &exif].concat()), expected);
+        // Of a TIFF of 3 MB behind the pixels.
+        let (size, pixels) = ([1000, 1000], vec![9; 3_000_000]);
+        let at = tiff(little, size, 8, 3, &[(0x8825, 0)], &[]).len() + pixels.len();
+        let mut file = tiff(little, size, 8, 3, &[(0x8825, 0)], &pixels);
+        let entry: &[u8] = if little { b"\x25\x88\x03\0\x01\0\0\0" } else { b"\x88\x25\0\x03\0\0\0\x01" };
+        let entry = file.windows(8).position(|bytes| bytes == entry).unwrap();
+        let [kind, place] = if little {
+            [[4, 0].to_vec(), (at as u32).to_le_bytes().to_vec()]
+        } else {
+            [[0, 4].to_vec(), (at as u32).to_be_bytes().to_vec()]
+        };
+        file.splice(entry + 2..entry + 4, kind);
+        file.splice(entry + 8..entry + 12, place);
+        file.extend(gps_directory(little, at as u32));
+        assert_eq!(latitude("a.tif", &file), expected);
+        // A damaged directory is no reason to refuse the picture.
+        file.truncate(at + 8);
+        std::fs::write(folder.path().join("cut.tif"), &file).unwrap();
+        assert_eq!(read_exif(&folder.path().join("cut.tif")).unwrap().gps, []);
+        assert_eq!(parse_header(Cursor::new(&file)).unwrap().width, 1000);
+    }
+    assert_eq!(read_exif(&folder.path().join("missing.png")), None);
 }

@@ -4,6 +4,7 @@
 //! COLMAP reads one folder, so that all photographs are copied as soon as one needs it: HEIC as upright JPEG files
 //! `NAME.jpg`, WebP and mirrored ones as upright PNG files `NAME.png`, the others byte by byte.
 
+use std::collections::BTreeMap;
 use std::io::Write;
 use std::path::{Path, PathBuf};
 
@@ -68,6 +69,13 @@ impl Photographs {
         let mut all: Vec<_> = plain.chain(heif).collect();
         all.sort_by_key(|(name, _)| *name);
         all
+    }
+
+    /// Originals of the copies without metadata (PNG), by the names of the copies.
+    pub(super) fn originals(&self, folder: &Path) -> BTreeMap<String, PathBuf> {
+        let copies = self.copies().into_iter();
+        let without = copies.filter(|(_, copy)| matches!(copy, CopyKind::UprightPng(_)));
+        without.map(|copy| (copy_name(&copy), folder.join(copy.0))).collect()
     }
 }
 

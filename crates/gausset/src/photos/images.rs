@@ -1,5 +1,6 @@
 //! The images to align: a folder of photographs, or frames extracted from a video.
 
+use std::collections::BTreeMap;
 use std::path::{Path, PathBuf};
 
 use gausset_compute::{SimdLevel, dispatch_level};
@@ -43,13 +44,20 @@ pub(super) struct ImageSet {
     pub(super) frames: Vec<FrameImages>,
     /// Whether there are several folders, each with pictures of one size: a camera for each.
     pub(super) has_camera_per_folder: bool,
+    /// Originals of the copies without metadata, by the names of the copies.
+    originals: BTreeMap<String, PathBuf>,
 }
 
 impl ImageSet {
+    /// The file with the metadata of an image: the image itself, or the original of a copy that has none.
+    pub(super) fn file_with_metadata(&self, name: &str) -> PathBuf {
+        self.originals.get(name).cloned().unwrap_or_else(|| self.folder.join(name))
+    }
+
     /// The frames of a video in their folder.
     fn of_video(folder: PathBuf) -> Result<Self, Failure> {
         let frames = frames_of(PhotographList::of_folder(&folder, &[])?.names);
-        Ok(Self { folder, is_video: true, frames, has_camera_per_folder: false })
+        Ok(Self { folder, is_video: true, frames, has_camera_per_folder: false, originals: BTreeMap::new() })
     }
 }
 
@@ -97,7 +105,13 @@ pub(super) fn prepare_images(
             let has_camera_per_folder = has_one_size_per_folder(photographs.sizes());
             let (folder, names) = usable_images(options, &photographs, host)?;
             check_frame_count(&options.photos, names.len(), false)?;
-            return Ok(ImageSet { folder, is_video: false, frames: frames_of(names), has_camera_per_folder });
+            return Ok(ImageSet {
+                folder,
+                is_video: false,
+                frames: frames_of(names),
+                has_camera_per_folder,
+                originals: photographs.originals(&options.photos),
+            });
         }
         ImageSource::Video(video) => video,
     };
@@ -193,4 +207,60 @@ pub(super) fn refuse_unowned(folder: &Path) -> Result<(), Failure> {
         folder.display()
     );
     Err(Failure::new("exists", line))
+}
+
+#[cfg(test)]
+mod tests {
+    use gausset_io::image::encode::png_rgb8;
+    use gausset_pano::metadata::GpsPosition;
+
+    use super::*;
+    use crate::georeference::position_of;
+
+    /// EXIF of a picture that is stored mirrored, taken at 48° 30' N, 48° 30' E.
+    fn mirrored_with_position() -> Vec<u8> {
+        let angle = [48u32, 1, 30, 1, 0, 1].map(u32::to_be_bytes).concat();
+        [
+            &b"MM\0\x2A\0\0\0\x08\0\x02"[..],
+            b"\x01\x12\0\x03\0\0\0\x01\0\x02\0\0\x88\x25\0\x04\0\0\0\x01\0\0\0\x26\0\0\0\0",
+            b"\0\x04\0\x01\0\x02\0\0\0\x02N\0\0\0\0\x02\0\x05\0\0\0\x03\0\0\0\x5C",
+            b"\0\x03\0\x02\0\0\0\x02E\0\0\0\0\x04\0\x05\0\0\0\x03\0\0\0\x5C\0\0\0\0",
+            &angle,
+        ]
+        .concat()
+    }
+
+    /// Checksum of a PNG chunk.
+    fn crc(bytes: &[u8]) -> u32 {
+        let step = |crc: u32, _| if crc & 1 == 1 { crc >> 1 ^ 0xEDB8_8320 } else { crc >> 1 };
+        !bytes.iter().fold(!0, |crc, byte| (0..8).fold(crc ^ u32::from(*byte), step))
+    }
+
+    #[test]
+    fn a_copy_without_metadata_has_the_position_of_its_original() {
+        let place = tempfile::tempdir().unwrap();
+        let photos = place.path().join("photos");
+        std::fs::create_dir(&photos).unwrap();
+        let plain = png_rgb8(&gausset_core::RgbImage8::new(8, 6)).unwrap();
+        let exif = mirrored_with_position();
+        let chunk = [b"eXIf", &exif[..]].concat();
+        let (length, checksum) = ((exif.len() as u32).to_be_bytes(), crc(&chunk).to_be_bytes());
+        // After the signature and IHDR.
+        let mirrored = [&plain[..33], &length, &chunk, &checksum, &plain[33..]].concat();
+        for (name, bytes) in [("a.png", &mirrored), ("b.png", &mirrored), ("c.png", &plain)] {
+            std::fs::write(photos.join(name), bytes).unwrap();
+        }
+        let options = PhotoOptions::new(&photos, place.path().join("out"));
+        let (stop, mut ignore) = (Default::default(), |_| {});
+        let mut host = Host::new(&stop, &mut ignore);
+        let expected = Some(GpsPosition { latitude: 48.5, longitude: 48.5, altitude: None });
+        for _ in 0..2 {
+            let found = source(&options, &host).unwrap();
+            let pictures = prepare_images(&options, found, &mut host).unwrap();
+            let names: Vec<&str> = pictures.frames.iter().map(|frame| frame.name.as_str()).collect();
+            assert_eq!(names, ["a.png.png", "b.png.png", "c.png"]);
+            let positions = names.iter().map(|name| position_of(&pictures.file_with_metadata(name)));
+            assert_eq!(positions.collect::<Vec<_>>(), [expected, expected, None]);
+        }
+    }
 }

@@ -111,7 +111,8 @@ pub(super) fn align(
     let aligned = gausset_sfm::align(&job, &program, stop, &mut report);
     let aligned = aligned.map_err(|error| with_advice(error.into(), &pictures.folder))?;
     let Alignment { mut model, frames: facts, .. } = aligned;
-    let position = |frame: usize| georeference::position_of(&pictures.folder.join(&frames[frame].name));
+    let position =
+        |frame: usize| georeference::position_of(&pictures.file_with_metadata(&frames[frame].name));
     let place = georeference::georeference(&mut model, frames, &position, host);
     let left_out = left_out(&model, frames, |index| reason(index, &model, &facts));
     let mut record = record(options, pictures, frames);

@@ -51,9 +51,9 @@ pub(super) const FOCAL_LENGTHS_35MM: std::ops::RangeInclusive<u32> = 4..=2000;
 /// Longest value that is read, bytes.
 const MAX_VALUE_BYTES: usize = 4096;
 /// Largest number of GPS entries that are read: more than there are tags, because tags may be duplicate.
-const MAX_GPS_ENTRIES: usize = 64;
+pub(super) const MAX_GPS_ENTRIES: usize = 64;
 /// Longest GPS value that is kept, bytes: all of them together fit into a JPEG segment.
-const MAX_GPS_BYTES: usize = 1024;
+pub(super) const MAX_GPS_BYTES: usize = 1024;
 
 /// A field of a directory.
 #[derive(Clone, Debug, PartialEq, Eq)]
@@ -127,9 +127,7 @@ impl Exif {
         let orientation = place(tag::ORIENTATION).and_then(|value| u8::try_from(value).ok());
         let gps = tiff.entries(place(tag::GPS_DIRECTORY)).filter(|entry| entry.tag <= tag::LAST_GPS);
         let gps = gps.take(MAX_GPS_ENTRIES).filter_map(|entry| tiff.value(&entry));
-        let mut gps: Vec<ExifField> = gps.filter(|field| field.bytes.len() <= MAX_GPS_BYTES).collect();
-        gps.sort_by_key(|field| field.tag);
-        gps.dedup_by_key(|field| field.tag);
+        let gps = by_tag(gps.filter(|field| field.bytes.len() <= MAX_GPS_BYTES).collect());
         Self {
             orientation: orientation.filter(|value| (1..=8).contains(value)),
             shot: shot(),
@@ -157,6 +155,29 @@ impl Exif {
             gps: if self.gps.is_empty() { other.gps } else { self.gps },
         }
     }
+}
+
+/// Fields by their tags; of those with the same tag the first.
+pub(super) fn by_tag(mut fields: Vec<ExifField>) -> Vec<ExifField> {
+    fields.sort_by_key(|field| field.tag);
+    fields.dedup_by_key(|field| field.tag);
+    fields
+}
+
+/// Bytes of one value of a type; `None` if the type is unknown.
+pub(super) const fn value_bytes(kind: u16) -> Option<usize> {
+    Some(match kind {
+        1 | kind::ASCII | 6 | 7 => 1,
+        kind::SHORT | 8 => 2,
+        kind::LONG | 9 => 4,
+        kind::RATIONAL | 10 => 8,
+        _ => return None,
+    })
+}
+
+/// Little-endian values, each of `unit` bytes, as big-endian ones. A rational consists of two numbers of four bytes.
+pub(super) fn to_big_endian(bytes: &mut [u8], unit: usize) {
+    bytes.chunks_exact_mut(unit.min(4)).for_each(<[u8]>::reverse);
 }
 
 impl ExifField {
@@ -264,19 +285,12 @@ impl<'a> Tiff<'a> {
     /// The field of an entry, if its type is known and its value is within the data.
     fn value(&self, entry: &Entry) -> Option<ExifField> {
         let &Entry { tag, kind, count, at } = entry;
-        let unit: usize = match kind {
-            1 | kind::ASCII | 6 | 7 => 1,
-            kind::SHORT | 8 => 2,
-            kind::LONG | 9 => 4,
-            kind::RATIONAL | 10 => 8,
-            _ => return None,
-        };
+        let unit = value_bytes(kind)?;
         let length = unit.checked_mul(count as usize).filter(|&length| length <= MAX_VALUE_BYTES)?;
         let at = if length <= 4 { at } else { self.number_at(at)? as usize };
         let mut bytes = self.bytes.get(at..at.checked_add(length)?)?.to_vec();
         if self.is_little {
-            // A rational consists of two numbers of four bytes.
-            bytes.chunks_exact_mut(unit.min(4)).for_each(<[u8]>::reverse);
+            to_big_endian(&mut bytes, unit);
         }
         Some(ExifField { tag, kind, count, bytes })
     }

@@ -111,6 +111,13 @@ pub fn read_header(path: &Path) -> Result<ImageHeader, ImageError> {
     parse_header(file).map_err(error)
 }
 
+/// Reads the EXIF metadata of an image file; `None` if its header cannot be read.
+#[must_use]
+pub fn read_exif(path: &Path) -> Option<Exif> {
+    let file = input::open(path, MAX_FILE_BYTES).ok()?;
+    parse(file).ok().map(|(_, exif)| exif)
+}
+
 pub(super) fn io(error: &std::io::Error) -> ImageProblem {
     match error.kind() {
         ErrorKind::UnexpectedEof => ImageProblem::Truncated,
@@ -123,10 +130,14 @@ pub(super) fn io(error: &std::io::Error) -> ImageProblem {
 /// # Errors
 /// As [`read_header`].
 pub fn parse_header(source: impl Read + Seek) -> Result<ImageHeader, ImageProblem> {
+    parse(source).map(|(header, _)| header)
+}
+
+fn parse(source: impl Read + Seek) -> Result<(ImageHeader, Exif), ImageProblem> {
     let mut reader = BufReader::with_capacity(4096, source);
     let mut start = Vec::new();
     (&mut reader).take(16).read_to_end(&mut start).map_err(|e| io(&e))?;
-    let header = match start.as_slice() {
+    let (header, exif) = match start.as_slice() {
         [] => return Err(ImageProblem::Empty),
         [0xFF, 0xD8, ..] => {
             reader.seek_relative(2 - start.len() as i64).map_err(|e| io(&e))?;
@@ -144,7 +155,7 @@ pub fn parse_header(source: impl Read + Seek) -> Result<ImageHeader, ImageProble
         other => return Err(ImageProblem::Format(format_name(other))),
     };
     check_size(&header)?;
-    Ok(header)
+    Ok((header, exif))
 }
 
 fn check_size(header: &ImageHeader) -> Result<(), ImageProblem> {
@@ -202,7 +213,7 @@ pub(super) fn take<const N: usize>(reader: &mut impl Read) -> Result<[u8; N], Im
 }
 
 /// Reads segments after the start marker up to the frame header.
-fn jpeg_header(source: impl BufRead + Seek) -> Result<ImageHeader, ImageProblem> {
+fn jpeg_header(source: impl BufRead + Seek) -> Result<(ImageHeader, Exif), ImageProblem> {
     let mut segments = Segments::new(source);
     let mut exif = Exif::default();
     loop {
@@ -213,10 +224,10 @@ fn jpeg_header(source: impl BufRead + Seek) -> Result<ImageHeader, ImageProblem>
             frame if marker::is_frame(frame) => {
                 let [bits, h1, h0, w1, w0, channels] = segments.take()?;
                 let (height, width) = (u16::from_be_bytes([h1, h0]), u16::from_be_bytes([w1, w0]));
-                let mut header = jpeg_frame(frame, bits, width, height, channels, exif)?;
+                let mut header = jpeg_frame(frame, bits, width, height, channels, &exif)?;
                 header.keeps_coefficients |=
                     first_scan(&mut segments).is_none_or(|in_scan| in_scan < channels);
-                return Ok(header);
+                return Ok((header, exif));
             }
             marker::APP1 => {
                 if let Some(tiff) = segments.content()?.strip_prefix(EXIF) {
@@ -234,7 +245,7 @@ fn jpeg_frame(
     width: u16,
     height: u16,
     channels: u8,
-    exif: Exif,
+    exif: &Exif,
 ) -> Result<ImageHeader, ImageProblem> {
     let kind = match marker {
         0xC0..=0xC2 => None,
@@ -276,7 +287,7 @@ fn first_scan(segments: &mut Segments<impl BufRead + Seek>) -> Option<u8> {
 }
 
 /// Reads the chunks after the signature up to the first with image data.
-fn png_header<R: Read + Seek>(reader: &mut BufReader<R>) -> Result<ImageHeader, ImageProblem> {
+fn png_header<R: Read + Seek>(reader: &mut BufReader<R>) -> Result<(ImageHeader, Exif), ImageProblem> {
     let length = u32::from_be_bytes(take(reader)?);
     if (length, &take::<4>(reader)?) != (13, b"IHDR") {
         return Err(ImageProblem::Header("PNG does not begin with IHDR".to_owned()));
@@ -311,7 +322,7 @@ fn png_header<R: Read + Seek>(reader: &mut BufReader<R>) -> Result<ImageHeader, 
             _ => reader.seek_relative(i64::from(length) + 4).map_err(|e| io(&e))?,
         }
     }
-    Ok(ImageHeader {
+    let header = ImageHeader {
         format: ImageFormat::Png,
         width,
         height,
@@ -321,7 +332,8 @@ fn png_header<R: Read + Seek>(reader: &mut BufReader<R>) -> Result<ImageHeader, 
         shot: exif.shot,
         focal_35mm: exif.focal_35mm,
         keeps_coefficients: false,
-    })
+    };
+    Ok((header, exif))
 }
 
 /// Checks all segments of a JPEG up to its end marker.

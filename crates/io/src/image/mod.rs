@@ -26,7 +26,7 @@ pub use decode::{
     catch_decoder_panic, decode, decode_file, decode_mask, decode_mask_file, decoder_is_running, to_picture,
 };
 pub use exif::Exposure;
-pub use header::{ImageFormat, ImageHeader, read_header};
+pub use header::{ImageFormat, ImageHeader, read_exif, read_header};
 pub use heif::{HeifHeader, read_heif_header};
 pub use turn::{turned_size, upright};
 

@@ -6,7 +6,9 @@
 
 use std::io::{Read, Seek, SeekFrom};
 
-use super::exif::{Exposure, FOCAL_LENGTHS_35MM, kind, tag};
+use super::exif::{
+    self, Exif, ExifField, Exposure, FOCAL_LENGTHS_35MM, MAX_GPS_BYTES, MAX_GPS_ENTRIES, kind, tag,
+};
 use super::header::io;
 use super::{ImageFormat, ImageHeader, ImageProblem};
 
@@ -158,10 +160,29 @@ impl<R: Read + Seek> TiffFile<R> {
         let mm = self.find(&entries, tag::FOCAL_LENGTH_IN_35MM_FILM).ok()??;
         u32::try_from(mm).ok().filter(|mm| FOCAL_LENGTHS_35MM.contains(mm))
     }
+
+    /// The fields of a GPS directory; damaged ones are skipped.
+    fn gps(&mut self, place: u64) -> Vec<ExifField> {
+        let mut entries = self.directory(place).unwrap_or_default();
+        entries.retain(|entry| entry.tag <= tag::LAST_GPS);
+        exif::by_tag(entries.iter().take(MAX_GPS_ENTRIES).filter_map(|entry| self.field(entry)).collect())
+    }
+
+    fn field(&mut self, entry: &Entry) -> Option<ExifField> {
+        let &Entry { tag, kind, .. } = entry;
+        let unit = exif::value_bytes(kind)?;
+        let count = u32::try_from(entry.count).ok()?;
+        unit.checked_mul(count as usize).filter(|&length| length <= MAX_GPS_BYTES)?;
+        let mut bytes = self.values(entry, unit, count as usize).ok()??;
+        if self.is_little {
+            exif::to_big_endian(&mut bytes, unit);
+        }
+        Some(ExifField { tag, kind, count, bytes })
+    }
 }
 
-/// Reads the header of a TIFF from its beginning.
-pub(super) fn read(source: impl Read + Seek) -> Result<ImageHeader, ImageProblem> {
+/// Reads the header of a TIFF from its beginning, and of its EXIF metadata those that photographs are aligned by.
+pub(super) fn read(source: impl Read + Seek) -> Result<(ImageHeader, Exif), ImageProblem> {
     let mut file = TiffFile { source, is_little: true, is_big: false };
     file.seek(0)?;
     let [order, _, a, b] = file.take()?;
@@ -204,16 +225,25 @@ pub(super) fn read(source: impl Read + Seek) -> Result<ImageHeader, ImageProblem
         _ => return refused(format!("TIFF with {channels} channels"), "1 to 4"),
     };
     let orientation = file.find(&entries, tag::ORIENTATION).ok().flatten().and_then(|v| u8::try_from(v).ok());
-    let exif = file.find(&entries, tag::EXIF_DIRECTORY).ok().flatten();
-    Ok(ImageHeader {
+    let mut directory = |tag| file.find(&entries, tag).ok().flatten();
+    let (photo, gps) = (directory(tag::EXIF_DIRECTORY), directory(tag::GPS_DIRECTORY));
+    let exif = Exif {
+        orientation: orientation.filter(|v| (1..=8).contains(v)),
+        shot: photo.and_then(|place| file.exposure(place)),
+        focal_35mm: photo.and_then(|place| file.focal_35mm(place)),
+        gps: gps.map(|place| file.gps(place)).unwrap_or_default(),
+        ..Exif::default()
+    };
+    let header = ImageHeader {
         format: ImageFormat::Tiff,
         width,
         height,
         channels,
         bits,
-        orientation: orientation.filter(|v| (1..=8).contains(v)).unwrap_or(1),
-        shot: exif.and_then(|place| file.exposure(place)),
-        focal_35mm: exif.and_then(|place| file.focal_35mm(place)),
+        orientation: exif.orientation.unwrap_or(1),
+        shot: exif.shot,
+        focal_35mm: exif.focal_35mm,
         keeps_coefficients: false,
-    })
+    };
+    Ok((header, exif))
 }

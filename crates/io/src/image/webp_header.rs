@@ -19,7 +19,7 @@ fn number24([a, b, c]: [u8; 3]) -> u32 {
 }
 
 /// Reads the chunks after `WEBP`.
-pub(super) fn read(reader: &mut (impl BufRead + Seek)) -> Result<ImageHeader, ImageProblem> {
+pub(super) fn read(reader: &mut (impl BufRead + Seek)) -> Result<(ImageHeader, Exif), ImageProblem> {
     let mut name: [u8; 4] = take(reader)?;
     let size = u32::from_le_bytes(take(reader)?);
     let (width, height);
@@ -51,7 +51,7 @@ pub(super) fn read(reader: &mut (impl BufRead + Seek)) -> Result<ImageHeader, Im
         }
         _ => return Err(ImageProblem::Header("WebP does not begin with an image".to_owned())),
     }
-    Ok(ImageHeader {
+    let header = ImageHeader {
         format: ImageFormat::WebP,
         width,
         height,
@@ -61,7 +61,8 @@ pub(super) fn read(reader: &mut (impl BufRead + Seek)) -> Result<ImageHeader, Im
         shot: exif.shot,
         focal_35mm: exif.focal_35mm,
         keeps_coefficients: false,
-    })
+    };
+    Ok((header, exif))
 }
 
 fn skip(reader: &mut (impl BufRead + Seek), bytes: i64) -> Result<(), ImageProblem> {

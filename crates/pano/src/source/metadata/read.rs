@@ -1,9 +1,12 @@
 //! Reads the metadata of an image.
 
-use std::io::Cursor;
+use std::io::{BufRead, BufReader, Cursor, Read, Seek};
+use std::path::Path;
 
 use gausset_io::image::exif::{EXIF, Exif, ExifField};
 use gausset_io::image::segments::{Segments, marker};
+use gausset_io::image::{MAX_FILE_BYTES, read_exif};
+use gausset_io::input;
 
 use serde::{Deserialize, Serialize};
 
@@ -79,20 +82,28 @@ pub struct Metadata {
 }
 
 impl Metadata {
-    /// Reads the metadata at the beginning of an image file: of a JPEG, or the EXIF of a TIFF. Other formats have none.
+    /// Reads the metadata of an image file: of a JPEG, or the EXIF of a PNG, TIFF or WebP. A file that cannot be read has
+    /// none.
     #[must_use]
-    pub fn from_start(data: &[u8]) -> Self {
-        match data {
-            [0xFF, 0xD8, ..] => Self::from_jpeg(data),
-            _ => Self { exif: Exif::read(data), ..Self::default() },
+    pub fn of_file(path: &Path) -> Self {
+        let Ok(file) = input::open(path, MAX_FILE_BYTES) else { return Self::default() };
+        let (mut file, mut start) = (BufReader::new(file), [0; 2]);
+        match file.read_exact(&mut start) {
+            Ok(()) if start == [0xFF, marker::SOI] => Self::from_segments(file),
+            _ => Self { exif: read_exif(path).unwrap_or_default(), ..Self::default() },
         }
     }
 
     /// Reads the segments of a JPEG before its image data. Unreadable segments are ignored.
     #[must_use]
     pub fn from_jpeg(data: &[u8]) -> Self {
+        Self::from_segments(Cursor::new(data.get(2..).unwrap_or_default()))
+    }
+
+    /// Reads the segments after the start marker.
+    fn from_segments(source: impl BufRead + Seek) -> Self {
         let mut found = Self::default();
-        let mut segments = Segments::new(Cursor::new(data.get(2..).unwrap_or_default()));
+        let mut segments = Segments::new(source);
         while let Ok(marker) = segments.next_marker() {
             match marker {
                 marker::SOS | marker::EOI => break,
