@@ -134,11 +134,16 @@ impl RecognisedFile {
             None => None,
             Some(FullSphere::Panorama) => Some(("panoramas", "panorama")),
             Some(FullSphere::TwoCircles) => Some(("two-circles", "unstitched image")),
+            Some(FullSphere::OneCircle) => Some(("one-circle", "image")),
         };
         if let Some((kind, noun)) = kind {
-            let circles = if kind == "two-circles" { " of two fisheye circles" } else { "" };
+            let circles = match kind {
+                "two-circles" => " of two fisheye circles",
+                "one-circle" => " of one fisheye circle",
+                _ => "",
+            };
             let what = format!("{}{circles}, {size}, without cameras{left_out}", counted(count, noun));
-            return Some(Self::new(kind, what, &pano_commands(kind == "two-circles", folder)));
+            return Some(Self::new(kind, what, &pano_commands(!circles.is_empty(), folder)));
         }
         let what = format!("{}, {size}, without cameras{left_out}", counted(count, "photograph"));
         Some(Self::new("photographs", what, &commands))
@@ -184,6 +189,9 @@ impl RecognisedFile {
                     }
                     Some(FullSphere::TwoCircles) => {
                         (", two fisheye circles of an unstitched panorama", pano_commands(true, folder))
+                    }
+                    Some(FullSphere::OneCircle) => {
+                        (", the circle of a fisheye lens", pano_commands(true, folder))
                     }
                 };
                 Some(Self::new("picture", what + kind, &commands))

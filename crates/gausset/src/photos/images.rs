@@ -80,14 +80,14 @@ pub(super) fn source(options: &PhotoOptions, host: &Host<'_>) -> Result<ImageSou
         let headers = list.check(photos)?;
         check_frame_count(photos, headers.len() + heif.headers.len(), false)?;
         lens.refuse_video_options()?;
-        full_sphere::refuse_folder(photos, &list.names)?;
+        full_sphere::refuse_folder(photos, &list.names, lens.camera_model)?;
         return Ok(ImageSource::Photographs(Photographs { list, headers, heif }));
     }
     lens.selection()?;
     let choice = FrameSelection { start: lens.start(), end: lens.end, ..FrameSelection::default() };
     let video = Video::open(photos, choice, LARGEST_FRAME, tool.tool_timeout(), host.stop());
     let video = video.map_err(|e| Failure::new("video", e))?;
-    full_sphere::refuse_video(&video, host)?;
+    full_sphere::refuse_video(&video, lens.camera_model, host)?;
     Ok(ImageSource::Video(Box::new(video)))
 }
 

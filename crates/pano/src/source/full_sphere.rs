@@ -14,7 +14,9 @@ use gausset_jpeg::plane::Frame;
 
 use crate::source::load::{self, ImageLimits, LoadError};
 use crate::source::sphere_video::first_bright_frame;
-use crate::source::two_circles::{SMALL_HEIGHT, is_two_circles_file, reduced, shows_two_circles};
+use crate::source::two_circles::{
+    SMALL_HEIGHT, is_nearly_square, is_two_circles_file, reduced, shows_one_circle, shows_two_circles,
+};
 use crate::source::video::{Video, VideoError};
 use crate::sphere::projection::is_panorama_size;
 
@@ -23,13 +25,15 @@ const MAX_SEAM: f64 = 0.4;
 /// Largest standard deviation of the first row, grey levels.
 const MAX_ZENITH_DEVIATION: f64 = 10.0;
 
-/// How an image shows the whole sphere.
+/// How an image shows the whole sphere, or half of it.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum FullSphere {
     /// An equirectangular panorama, or a part of one by its metadata.
     Panorama,
     /// The circles of two fisheye lenses.
     TwoCircles,
+    /// The circle of one fisheye lens, as cameras with a file per lens write it.
+    OneCircle,
 }
 
 /// How an image file shows the whole sphere; `None` for an ordinary photograph.
@@ -49,16 +53,19 @@ pub fn full_sphere_image(
     if is_two_circles_file(file, limits, level)? {
         return Ok(Some(FullSphere::TwoCircles));
     }
-    if !is_panorama_size(opened.upright_size()) {
+    let is_square = is_nearly_square(opened.upright_size());
+    if !is_square && !is_panorama_size(opened.upright_size()) {
         return Ok(None);
     }
     let mut frame = Frame::default();
     opened.decode(level, &mut Decoder::default(), &[[0, i32::MAX / 2]; 3], &mut frame)?;
-    let is_closed = frame.planes.first().is_some_and(|luma| {
+    Ok(frame.planes.first().and_then(|luma| {
         let (grey, width) = reduced(luma);
-        is_closed(&grey, width)
-    });
-    Ok(is_closed.then_some(FullSphere::Panorama))
+        if is_square {
+            return shows_one_circle(&grey, width).then_some(FullSphere::OneCircle);
+        }
+        is_closed(&grey, width).then_some(FullSphere::Panorama)
+    }))
 }
 
 /// How the frames of a video show the whole sphere, by the first that is not dark; `None` for ordinary footage.
@@ -70,11 +77,16 @@ pub fn full_sphere_video(video: &Video, stop: &AtomicBool) -> Result<Option<Full
     if video.path.extension().is_some_and(|extension| extension.eq_ignore_ascii_case("360")) {
         return Ok(Some(FullSphere::Panorama));
     }
+    if is_nearly_square(video.size) {
+        let grey = first_bright_frame(video, [SMALL_HEIGHT; 2], stop)?;
+        let is_circle = grey.is_some_and(|grey| shows_one_circle(&grey, SMALL_HEIGHT));
+        return Ok(is_circle.then_some(FullSphere::OneCircle));
+    }
     if !is_panorama_size(video.size) {
         return Ok(None);
     }
-    let Some(grey) = first_bright_frame(video, stop)? else { return Ok(None) };
     let width = 2 * SMALL_HEIGHT;
+    let Some(grey) = first_bright_frame(video, [width, SMALL_HEIGHT], stop)? else { return Ok(None) };
     Ok(if shows_two_circles(&grey, width) {
         Some(FullSphere::TwoCircles)
     } else {
@@ -131,6 +143,14 @@ mod tests {
         let from_centre = |x: f64, y: f64| libm::hypot((4.0 * x) % 2.0 - 1.0, 2.0 * y - 1.0);
         let discs = |x: f64, y: f64| if from_centre(x, y) < 0.96 { 140.0 } else { 4.0 };
         assert_eq!(of("e.png", &discs), Some(FullSphere::TwoCircles));
+        let disc: Vec<u8> = (0..240 * 240)
+            .map(|at| libm::hypot((at % 240) as f64 - 119.5, (at / 240) as f64 - 119.5) < 115.0)
+            .map(|is_inside| if is_inside { 140 } else { 4 })
+            .collect();
+        let path = folder.path().join("f.png");
+        std::fs::write(&path, png(240, 240, PngPixels::Grey8(&disc), &[]).unwrap()).unwrap();
+        let found = full_sphere_image(&path, &ImageLimits::default(), level).unwrap();
+        assert_eq!(found, Some(FullSphere::OneCircle));
     }
 
     #[test]

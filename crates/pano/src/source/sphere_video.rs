@@ -142,7 +142,7 @@ impl SphereVideo {
     /// # Errors
     /// ffmpeg fails.
     pub fn shows_two_circles(&self, stop: &AtomicBool) -> Result<bool, VideoError> {
-        let grey = first_bright_frame(&self.video, stop)?;
+        let grey = first_bright_frame(&self.video, [2 * SMALL_HEIGHT, SMALL_HEIGHT], stop)?;
         Ok(grey.is_some_and(|grey| shows_two_circles(&grey, 2 * SMALL_HEIGHT)))
     }
 
@@ -249,11 +249,13 @@ impl SphereVideo {
     }
 }
 
-/// The first frame that is not dark, grey and reduced to twice [`SMALL_HEIGHT`] by [`SMALL_HEIGHT`] px; `None` if the
-/// first frames are.
-pub(super) fn first_bright_frame(video: &Video, stop: &AtomicBool) -> Result<Option<Vec<u8>>, VideoError> {
-    let size = [2 * SMALL_HEIGHT as u32, SMALL_HEIGHT as u32];
-    let mut reader = video.start_reduced(size, true, stop)?;
+/// The first frame that is not dark, grey and reduced to this size; `None` if the first frames are.
+pub(super) fn first_bright_frame(
+    video: &Video,
+    size: [usize; 2],
+    stop: &AtomicBool,
+) -> Result<Option<Vec<u8>>, VideoError> {
+    let mut reader = video.start_reduced(size.map(|side| side as u32), true, stop)?;
     let mut grey = Vec::new();
     for _ in 0..MAX_EXAMINED_FRAMES {
         if !reader.read_image(video, &mut grey)? {

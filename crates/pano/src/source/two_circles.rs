@@ -2,6 +2,9 @@
 //!
 //! Such an image is twice as wide as high, as a panorama is. Night panoramas with a black sky, a black patch below or both
 //! have dark corners, too, but then the rims of the discs are dark as well.
+//!
+//! Cameras with a file per lens write a single disc into a nearly square image. Objects on black and vignetted photographs
+//! look similar: the disc must reach all four sides, and end there within a few pixels, in corners without light.
 
 use std::path::Path;
 
@@ -22,6 +25,18 @@ const RIM_DISTANCES: [f64; 2] = [0.36, 0.46];
 /// Sectors of a rim, and how many of them may be dark.
 const SECTORS: usize = 16;
 const MAX_DARK_SECTORS: usize = 3;
+/// A single disc: largest mean brightness of its corners, grey levels.
+const EMPTY_CORNER: f64 = 20.0;
+/// Its radius, in sides of the image: the last ring that is not black.
+const EDGE_DISTANCES: std::ops::RangeInclusive<f64> = 0.45..=0.55;
+/// Width of a ring in sides.
+const RING: f64 = 1.0 / 120.0;
+/// Distances from the edge inwards, in sides, between which the disc is bright, and outwards, from where it is black.
+const WITHIN_EDGE: [f64; 2] = [0.045, 0.02];
+const BEYOND_EDGE: f64 = 0.025;
+/// Smallest brightness within the edge, in that further inside; and largest beyond it, grey levels.
+const EDGE_SHARE: f64 = 0.5;
+const MAX_GLOW: f64 = 8.0;
 
 /// Whether a grey image of 2:1 shows two discs in black corners: the unstitched circles of two fisheye lenses. In a
 /// panorama with a black sky and a black patch below, the rims of the discs are dark as well.
@@ -32,6 +47,66 @@ pub(crate) fn shows_two_circles(grey: &[u8], width: usize) -> bool {
         let half = |k: usize| is_disc_in_black(grey, width, k * (width - height));
         half(0) && half(1)
     }
+}
+
+/// Whether an image of this size may show a single disc.
+pub(crate) fn is_nearly_square([width, height]: [u32; 2]) -> bool {
+    width.abs_diff(height) * 8 <= width
+}
+
+/// Whether a grey image shows a single disc in black corners: the circle of one fisheye lens.
+#[must_use]
+pub(crate) fn shows_one_circle(grey: &[u8], width: usize) -> bool {
+    let height = grey.len() / width.max(1);
+    let side = width.min(height);
+    if side < 32 || !is_nearly_square([width as u32, height as u32]) {
+        return false;
+    }
+    let rows = grey.chunks_exact(width).skip((height - side) / 2).take(side);
+    let square: Vec<u8> =
+        rows.flat_map(|row| row.iter().skip((width - side) / 2).take(side).copied()).collect();
+    is_disc_in_black(&square, side, 0) && fills_the_frame(&square, side)
+}
+
+/// Whether a disc in a square reaches all four sides and has a sharp edge, in corners without light.
+fn fills_the_frame(grey: &[u8], side: usize) -> bool {
+    let from_centre = |at: usize| [at % side, at / side].map(|at| (at as f64 + 0.5) / side as f64 - 0.5);
+    let add = |sum: &mut [f64; 2], value: u8| *sum = [sum[0] + f64::from(value), sum[1] + 1.0];
+    let mean = |[sum, count]: [f64; 2]| sum / f64::max(count, 1.0);
+    let mut corners = [0.0; 2];
+    let mut rings = vec![[0.0; 2]; (0.75 / RING) as usize];
+    for (at, &value) in grey.iter().enumerate() {
+        let [u, v] = from_centre(at);
+        let distance = libm::hypot(u, v);
+        if distance > CORNER_DISTANCE {
+            add(&mut corners, value);
+        }
+        if let Some(ring) = rings.get_mut((distance / RING) as usize) {
+            add(ring, value);
+        }
+    }
+    let black = mean(corners);
+    let light = |distance: f64| mean(rings[(distance / RING) as usize]) - black;
+    let edge = rings.iter().rposition(|ring| mean(*ring) > black + CIRCLE_CONTRAST);
+    let edge = edge.map_or(0.0, |ring| (ring as f64 + 0.5) * RING);
+    if black > EMPTY_CORNER || !EDGE_DISTANCES.contains(&edge) {
+        return false;
+    }
+    let inside = [0.28, 0.32, 0.36].map(light).iter().sum::<f64>() / 3.0;
+    let within = WITHIN_EDGE.map(|inwards| edge - inwards);
+    if light(within[0]) < EDGE_SHARE * inside || light(edge + BEYOND_EDGE) > MAX_GLOW {
+        return false;
+    }
+    // Left, top, right, bottom: within 22.5 degrees of the axis.
+    let mut sides = [[0.0; 2]; 4];
+    for (at, &value) in grey.iter().enumerate() {
+        let [u, v] = from_centre(at);
+        let turn = 4.0 * (0.5 + libm::atan2(v, u) / std::f64::consts::TAU);
+        if (within[0]..within[1]).contains(&libm::hypot(u, v)) && (turn - turn.round()).abs() < 0.25 {
+            add(&mut sides[turn.round() as usize % 4], value);
+        }
+    }
+    sides.iter().all(|side| mean(*side) > black + CIRCLE_CONTRAST)
 }
 
 /// Whether the square half from column `left` on is a disc in black corners.
@@ -165,6 +240,48 @@ mod tests {
         }));
         // One disc only.
         assert!(!of(&|x, y| if from_centre(x, y) < 0.48 && x < 1.0 { texture(x, y) } else { 4.0 }));
+    }
+
+    #[test]
+    fn a_disc_that_fills_the_frame_is_the_circle_of_a_lens_and_other_pictures_in_black_are_not() {
+        let of = |[width, height]: [usize; 2], value: &dyn Fn(f64, f64) -> f64| {
+            let side = width.min(height) as f64;
+            let [left, top] = [width, height].map(|size| size as f64 / 2.0);
+            let grey: Vec<u8> = (0..width * height)
+                .map(|at| {
+                    let [x, y] = [(at % width) as f64 - left, (at / width) as f64 - top];
+                    value(x / side, y / side).clamp(0.0, 255.0) as u8
+                })
+                .collect();
+            shows_one_circle(&grey, width)
+        };
+        let square = [240, 240];
+        let texture = |x: f64, y: f64| 90.0 + 50.0 * libm::sin(23.0 * x) * libm::cos(17.0 * y);
+        let disc =
+            |radius: f64| move |x: f64, y: f64| if libm::hypot(x, y) < radius { texture(x, y) } else { 4.0 };
+        for radius in [0.46, 0.48, 0.5, 0.53] {
+            assert!(of(square, &disc(radius)), "{radius}");
+        }
+        // A sensor that is slightly wider; off centre; darker towards the rim.
+        assert!(of([248, 240], &disc(0.49)) && of([240, 248], &disc(0.49)));
+        assert!(of(square, &|x, y| disc(0.48)(x - 0.015, y + 0.01)));
+        assert!(of(square, &|x, y| disc(0.48)(x, y) * (1.3 - 1.6 * libm::hypot(x, y))));
+        // Full frames, and other shapes.
+        assert!(!of(square, &texture) && !of([320, 240], &disc(0.48)));
+        // A ball on black, a coin that the frame cuts below, a scan on dark grey.
+        assert!(!of(square, &disc(0.4)) && !of(square, &disc(0.43)));
+        assert!(!of(square, &|x, y| disc(0.48)(x, y - 0.15)));
+        assert!(!of(square, &|x, y| if libm::hypot(x, y) < 0.48 { 140.0 } else { 32.0 }));
+        // A square object, and a lamp in the night.
+        assert!(!of(square, &|x, y| if x.abs().max(y.abs()) < 0.4 { 140.0 } else { 4.0 }));
+        assert!(!of(square, &|x, y| 255.0 * libm::exp(-9.0 * (x * x + y * y))));
+        // Vignetting, even to black in the corners.
+        for strength in [1.0, 1.5, 2.0, 2.3] {
+            let light = |x: f64, y: f64| (1.0 - strength * (x * x + y * y)).max(0.0);
+            assert!(!of(square, &|x, y| texture(x, y) * light(x, y)), "{strength}");
+            assert!(!of(square, &|x, y| texture(x, y) * light(x, y) * light(x, y)), "{strength}");
+        }
+        assert!(!of(square, &|x, y| 200.0 * (1.0 - 2.0 * libm::hypot(x, y))));
     }
 
     #[test]
