@@ -12,7 +12,7 @@ use gausset_core::Pose;
 use gausset_jpeg::Decoder;
 use gausset_pano::calibrate::{MIN_POSES, check_poses, circle_cells};
 use gausset_pano::export::FramePose;
-use gausset_pano::frames::{SourceFrame, list_frames, source_frame_from_files};
+use gausset_pano::frames::{SourceFrame, source_frame_from_files};
 use gausset_pano::load::{self, ImageLimits};
 use gausset_pano::plane::Frame;
 use gausset_pano::selection::{FRAMES_FILE, Selection};
@@ -21,7 +21,7 @@ use gausset_pano::video::{FrameSelection, Video, VideoError};
 
 use super::calibrate_options::CalibrateOptions;
 use super::prior_knowledge;
-use super::source::{frame_of_lens_file, is_image_extension, pair_lens_files, size_of_first};
+use super::source::{frame_of_lens_file, is_image_extension, list_and_warn, pair_lens_files, size_of_first};
 use crate::aligner::TOOL_TIMEOUT;
 use crate::footage_options::LensWords;
 use crate::{Failure, Host};
@@ -50,7 +50,7 @@ impl CalibrationFrames {
         }
         let is_of_film = options.start != 0.0 || options.end.is_some();
         let one = input.is_file() && input.extension().is_some_and(is_image_extension);
-        // A missing path is reported by `list_frames` as a missing folder.
+        // A missing path is reported by `list_and_warn` as a missing folder.
         let is_folder = !input.is_file();
         if (one || is_folder) && is_of_film {
             return Err(Failure::usage("⟨start⟩, ⟨end⟩: apply to videos only (found images)"));
@@ -61,7 +61,7 @@ impl CalibrationFrames {
                 None => Ok((Self::from_video(options, host)?, Vec::new())),
             };
         }
-        let all = if one { vec![image_frame(input)] } else { list_frames(input)? };
+        let all = if one { vec![image_frame(input)] } else { list_and_warn(input, host)? };
         let all = joined(input, all, options.pair.as_ref())?;
         let Some(path) = &options.poses else {
             let count = all.len().min(most);

@@ -6,10 +6,13 @@ use std::sync::{Arc, OnceLock};
 use std::time::Duration;
 
 use gausset_compute::{SimdLevel, dispatch_level};
+use gausset_io::image::formats::left_out_line;
 use gausset_io::input_files::InputFiles;
 use gausset_pano::eac::Eac;
 use gausset_pano::fisheye::DualFisheye;
-use gausset_pano::frames::{SourceFrame, list_frames, source_frame_from_files, video_frames};
+use gausset_pano::frames::{
+    FrameList, SourceFrame, list_folder, list_frames, source_frame_from_files, video_frames,
+};
 use gausset_pano::load::{self, ImageLimits};
 use gausset_pano::projection::Projection;
 use gausset_pano::recognise;
@@ -72,7 +75,8 @@ pub fn is_image_extension(extension: &OsStr) -> bool {
 }
 
 impl Footage {
-    /// Probes an image, a folder or a video. `silence` is the timeout of ffmpeg without output.
+    /// Probes an image, a folder or a video. `silence` is the timeout of ffmpeg without output. Warns of pictures that are
+    /// left out.
     ///
     /// # Errors
     /// No usable input, options that do not apply to it, or the job was asked to stop.
@@ -81,14 +85,14 @@ impl Footage {
         choice: &FrameOptions,
         limits: ImageLimits,
         silence: Duration,
-        host: &Host<'_>,
+        host: &mut Host<'_>,
     ) -> Result<Self, Failure> {
         let source = if input.is_file() && input.extension().is_some_and(is_image_extension) {
             Self::from_image(input, choice, limits)
         } else if input.is_file() {
             Self::from_video(input, choice, limits, silence, host)
         } else {
-            Self::from_folder(input, choice, limits)
+            Self::from_folder(input, choice, limits, host)
         };
         let source = host.unless_stopped(source)?;
         if choice.track.is_some() && source.film.is_none() {
@@ -241,10 +245,15 @@ impl Footage {
         Ok(Self { film: Some(film), wanted, track, ..Self::from_files(frames, around, limits) })
     }
 
-    fn from_folder(input: &Path, choice: &FrameOptions, limits: ImageLimits) -> Result<Self, Failure> {
+    fn from_folder(
+        input: &Path,
+        choice: &FrameOptions,
+        limits: ImageLimits,
+        host: &mut Host<'_>,
+    ) -> Result<Self, Failure> {
         choice.refuse_video_options("a folder")?;
         let is_stereo = choice.stereo.is_some();
-        let listed = list_frames(input)?;
+        let listed = list_and_warn(input, host)?;
         if let Some(lenses) = lenses_of(choice)? {
             let frames = thin_out(lens_frames(input, listed, &lenses, choice)?, choice);
             return Ok(Self::with_projection(frames, Projection::Fisheye(lenses), limits));
@@ -269,6 +278,17 @@ impl Footage {
         let around = width_of_first(&frames, &limits, is_stereo)?;
         Ok(Self { is_stereo, ..Self::from_files(frames, around, limits) })
     }
+}
+
+/// Lists the frames of a folder, and warns of the pictures that are left out.
+pub(crate) fn list_and_warn(folder: &Path, host: &mut Host<'_>) -> Result<Vec<SourceFrame>, Failure> {
+    let FrameList { frames, left_out } = list_folder(folder)?;
+    for (format, ending, count) in left_out {
+        if let Some(line) = left_out_line(format, &ending, count) {
+            host.warn("frames", format!("{}: {line}", folder.display()));
+        }
+    }
+    Ok(frames)
 }
 
 /// Reads the given lens file.
@@ -454,4 +474,28 @@ fn width_of_first(frames: &[SourceFrame], limits: &ImageLimits, is_stereo: bool)
         }
     }
     Err(Failure::new("frames", first_error.unwrap_or_else(|| "frames: none found".to_owned())))
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use crate::Event;
+
+    #[test]
+    fn pictures_of_formats_that_are_not_read_are_named_and_left_out() {
+        let folder = tempfile::tempdir().unwrap();
+        for name in ["0.png", "1.heic", "IMG_2.DNG"] {
+            std::fs::write(folder.path().join(name), b"x").unwrap();
+        }
+        let (stop, mut lines) = (Default::default(), Vec::new());
+        let mut events = |event| {
+            if let Event::Warning { line, .. } = event {
+                lines.push(line);
+            }
+        };
+        let frames = list_and_warn(folder.path(), &mut Host::new(&stop, &mut events)).unwrap();
+        assert_eq!((frames.len(), lines.len()), (1, 2));
+        assert!(lines[0].contains(": 1 HEIC file left out: convert it"), "{lines:?}");
+        assert!(lines[1].contains(": 1 DNG file left out: develop it"), "{lines:?}");
+    }
 }

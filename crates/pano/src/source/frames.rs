@@ -1,15 +1,28 @@
 //! Frames of an input: images of a folder, or frames of a video.
 
 use std::collections::BTreeMap;
-use std::ffi::OsString;
+use std::ffi::{OsStr, OsString};
 use std::fs;
 use std::path::{Path, PathBuf};
 
 use gausset_io::atomic::plain_reason;
 use gausset_io::image::formats::{NamedFormat, is_readable, left_out_line, named_format};
 use gausset_io::input;
+use gausset_io::text::counted;
 
 use crate::source::video::Video;
+
+/// Largest number of sub-folders in which images are looked for.
+const MAX_FOLDERS_BELOW: usize = 1000;
+
+/// The frames of a folder.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub struct FrameList {
+    /// Sorted by name.
+    pub frames: Vec<SourceFrame>,
+    /// Pictures of formats that are not read: format, ending, number.
+    pub left_out: Vec<(NamedFormat, String, usize)>,
+}
 
 /// A frame of the input, with the files that it is read from.
 #[derive(Clone, Debug, PartialEq, Eq)]
@@ -48,19 +61,41 @@ pub enum FramesError {
         second: String,
     },
     /// The folder has no images.
-    #[error("{}: frames: none found (expected .jpg, .png, .tif or .webp files{})", path.display(), found_instead(left_out))]
+    #[error("{}: frames: none found (expected .jpg, .png, .tif or .webp files{})", path.display(), found_instead(left_out, below.as_ref()))]
     NoImages {
         /// The folder.
         path: PathBuf,
         /// Pictures of formats that are not read: format, ending, number.
         left_out: Vec<(NamedFormat, String, usize)>,
+        /// The sub-folder with most images, and their number.
+        below: Option<(PathBuf, usize)>,
     },
 }
 
-/// `; 40 HEIC files left out: convert them …`
-fn found_instead(left_out: &[(NamedFormat, String, usize)]) -> String {
+/// `; 40 HEIC files left out: convert them …; 12 images in its folder 100RICOH: name that folder`
+fn found_instead(left_out: &[(NamedFormat, String, usize)], below: Option<&(PathBuf, usize)>) -> String {
     let lines = left_out.iter().filter_map(|(format, ending, count)| left_out_line(*format, ending, *count));
-    lines.map(|line| format!("; {line}")).collect()
+    let below = below.map(|(folder, count)| {
+        let name = folder.file_name().unwrap_or_default().display();
+        format!("{} in its folder {name}: name that folder", counted(*count as u64, "image"))
+    });
+    lines.chain(below).map(|line| format!("; {line}")).collect()
+}
+
+/// The sub-folder with most images, of the first names in byte order; `None` if there is none with images.
+fn images_below(folder: &Path, names: &[&OsString]) -> Option<(PathBuf, usize)> {
+    let count = |folder: &Path| {
+        let names = input::read_dir(folder).ok()?.filter_map(|entry| Some(entry.ok()?.file_name()));
+        let images = names.filter(|name| !is_hidden(name) && is_readable(Path::new(name)));
+        Some(images.count()).filter(|count| *count > 0)
+    };
+    let folders = names.iter().map(|name| folder.join(name)).filter(|path| path.is_dir());
+    let counts = folders.take(MAX_FOLDERS_BELOW).filter_map(|path| count(&path).map(|count| (path, count)));
+    counts.reduce(|most, other| if other.1 > most.1 { other } else { most })
+}
+
+fn is_hidden(name: &OsStr) -> bool {
+    name.as_encoded_bytes().starts_with(b".")
 }
 
 /// Counts the pictures of formats that are not read, by format and ending.
@@ -81,6 +116,14 @@ pub fn count_left_out<'a>(names: impl Iterator<Item = &'a Path>) -> Vec<(NamedFo
 /// # Errors
 /// The folder cannot be read or has no images, or two names are equal without extension and case.
 pub fn list_frames(folder: &Path) -> Result<Vec<SourceFrame>, FramesError> {
+    list_folder(folder).map(|list| list.frames)
+}
+
+/// Lists the frames of a folder as [`list_frames`], and counts the pictures of formats that are not read.
+///
+/// # Errors
+/// As [`list_frames`].
+pub fn list_folder(folder: &Path) -> Result<FrameList, FramesError> {
     let unreadable =
         |e: std::io::Error| FramesError::Folder { path: folder.to_owned(), reason: plain_reason(&e) };
     let entries = input::read_dir(folder).map_err(unreadable)?;
@@ -101,12 +144,13 @@ pub fn list_frames(folder: &Path) -> Result<Vec<SourceFrame>, FramesError> {
             return Err(FramesError::DuplicateName { path: folder.to_owned(), first, second: name });
         }
     }
+    let visible: Vec<&OsString> = names.iter().filter(|name| !is_hidden(name)).collect();
+    let left_out = count_left_out(visible.iter().map(Path::new));
     if frames.is_empty() {
-        let visible = names.iter().filter(|name| !name.to_string_lossy().starts_with('.'));
-        let left_out = count_left_out(visible.map(Path::new));
-        return Err(FramesError::NoImages { path: folder.to_owned(), left_out });
+        let below = images_below(folder, &visible);
+        return Err(FramesError::NoImages { path: folder.to_owned(), left_out, below });
     }
-    Ok(frames)
+    Ok(FrameList { frames, left_out })
 }
 
 /// Whether an image with this stem is the mask of another: `a_mask.png`, `a.jpg.png`.
@@ -171,5 +215,22 @@ mod tests {
         let message = list_frames(folder.path()).unwrap_err().to_string();
         assert!(message.contains("; 2 HEIC files left out: convert them"), "{message}");
         assert!(message.contains("; 1 DNG file left out: develop it"), "{message}");
+        fs::write(folder.path().join("e.jpg"), b"x").unwrap();
+        let list = list_folder(folder.path()).unwrap();
+        let counts: Vec<(&str, usize)> = list.left_out.iter().map(|(_, e, n)| (e.as_str(), *n)).collect();
+        assert_eq!((list.frames.len(), counts), (1, vec![("heic", 2), ("dng", 1)]));
+    }
+
+    #[test]
+    fn a_folder_without_images_names_the_one_below_that_holds_them() {
+        let folder = tempfile::tempdir().unwrap();
+        for (below, count) in [("100RICOH", 1), ("101RICOH", 3), (".trash", 9), ("empty", 0)] {
+            fs::create_dir(folder.path().join(below)).unwrap();
+            for image in 0..count {
+                fs::write(folder.path().join(below).join(format!("R{image}.JPG")), b"x").unwrap();
+            }
+        }
+        let message = list_frames(folder.path()).unwrap_err().to_string();
+        assert!(message.ends_with("; 3 images in its folder 101RICOH: name that folder)"), "{message}");
     }
 }

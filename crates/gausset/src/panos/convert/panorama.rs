@@ -27,7 +27,7 @@ pub fn panorama_of(
     choice: &FrameOptions,
     colours: &ColourOptions,
     pool: &Pool,
-    host: &Host<'_>,
+    host: &mut Host<'_>,
 ) -> Result<(Frame, Equirect), Failure> {
     if colours.equalise == Some(Equalise::Frames) {
         return Err(Failure::usage("⟨equalise = frames⟩: applies to split and run only; leave it out"));
