@@ -266,16 +266,20 @@ impl Footage {
             return Ok(Self { projection, is_stereo, ..Self::from_files(frames, around, limits) });
         }
         refuse_lens_files(input, choice, &listed)?;
-        if !is_stereo && let Some((sets, cube)) = choice.shape.resolve_face_sets(input, &listed, &limits)? {
+        let lens_pairs = probable_lens_pairs(input, choice, &listed);
+        let or_lens_pairs = |failure: Failure| lens_pairs.clone().unwrap_or(failure);
+        let sets = || choice.shape.resolve_face_sets(input, &listed, &limits).map_err(or_lens_pairs);
+        if !is_stereo && let Some((sets, cube)) = sets()? {
             return Ok(Self::with_projection(thin_out(sets, choice), cube, limits));
         }
         refuse_lone_stream(input, &listed)?;
         let frames = thin_out(listed, choice);
-        if !is_stereo && let Some(cube) = choice.shape.resolve_images(input, &frames, &limits)? {
+        let cube = || choice.shape.resolve_images(input, &frames, &limits).map_err(or_lens_pairs);
+        if !is_stereo && let Some(cube) = cube()? {
             return Ok(Self::with_projection(frames, cube, limits));
         }
         refuse_two_circles(&frames, choice, &limits)?;
-        let around = width_of_first(&frames, &limits, is_stereo)?;
+        let around = width_of_first(&frames, &limits, is_stereo).map_err(or_lens_pairs)?;
         Ok(Self { is_stereo, ..Self::from_files(frames, around, limits) })
     }
 }
@@ -395,8 +399,7 @@ fn lens_frame_of(
 /// Refuses pairs of lens files without a lens file.
 fn refuse_lens_files(folder: &Path, choice: &FrameOptions, listed: &[SourceFrame]) -> Result<(), Failure> {
     let is_other = choice.stereo.is_some() || choice.shape.from.is_some();
-    let is_square = size_of_first(listed).is_some_and(|[w, h]| w.abs_diff(h) * 8 <= w);
-    if is_other || !is_square || !matches!(recognise::pair_lens_files(listed, None), Some(Ok(_))) {
+    if is_other || !is_square(listed) || !matches!(recognise::pair_lens_files(listed, None), Some(Ok(_))) {
         return Ok(());
     }
     Err(Failure::new(
@@ -406,6 +409,33 @@ fn refuse_lens_files(folder: &Path, choice: &FrameOptions, listed: &[SourceFrame
             folder.display()
         ),
     ))
+}
+
+/// The reason to refuse square images whose names are those of pairs of lens files.
+fn probable_lens_pairs(folder: &Path, choice: &FrameOptions, listed: &[SourceFrame]) -> Option<Failure> {
+    if choice.stereo.is_some() || choice.shape.from.is_some() || listed.len() < 2 || !is_square(listed) {
+        return None;
+    }
+    // `⟨pair⟩` is needed where the names do not tell by themselves.
+    let (pairs, pair) = match recognise::pair_lens_files(listed, None) {
+        Some(pairs) => (pairs, String::new()),
+        None => {
+            let words = recognise::probable_lens_words(listed)?;
+            let pairs = recognise::pair_lens_files(listed, Some(&words))?;
+            (pairs, format!(" and ⟨pair = {} {}⟩", words[0], words[1]))
+        }
+    };
+    let missing = pairs.err().map_or_else(String::new, |missing| format!("; {missing} is missing, copy it"));
+    let folder = folder.display();
+    let line = format!(
+        "{folder}: frames: look like pairs of files, one per fisheye lens (expected panoramas); use ⟨lens⟩ with a file from `gausset pano calibrate`{pair}, or stitch them first{missing}"
+    );
+    Some(Failure::new("frames", line))
+}
+
+/// Whether the first image is about as wide as high.
+fn is_square(listed: &[SourceFrame]) -> bool {
+    size_of_first(listed).is_some_and(|[w, h]| w.abs_diff(h) * 8 <= w)
 }
 
 /// Refuses unstitched images of two fisheye lenses, also one among panoramas. Unreadable files are reported when they
@@ -478,6 +508,8 @@ fn width_of_first(frames: &[SourceFrame], limits: &ImageLimits, is_stereo: bool)
 
 #[cfg(test)]
 mod tests {
+    use gausset_io::image::encode::png_rgb8;
+
     use super::*;
     use crate::Event;
 
@@ -497,5 +529,36 @@ mod tests {
         assert_eq!((frames.len(), lines.len()), (1, 2));
         assert!(lines[0].contains(": 1 HEIC file left out: convert it"), "{lines:?}");
         assert!(lines[1].contains(": 1 DNG file left out: develop it"), "{lines:?}");
+    }
+
+    #[test]
+    fn pairs_of_lens_files_are_recognised_by_their_names_and_told_what_to_do() {
+        let square = png_rgb8(&gausset_core::RgbImage8::new(64, 64)).unwrap();
+        let refusal = |names: &[&str]| {
+            let folder = tempfile::tempdir().unwrap();
+            for name in names {
+                std::fs::write(folder.path().join(format!("{name}.png")), &square).unwrap();
+            }
+            let (stop, mut ignore) = (Default::default(), |_| {});
+            let mut host = Host::new(&stop, &mut ignore);
+            let (choice, limits) = (FrameOptions::default(), ImageLimits::default());
+            let opened = Footage::open(folder.path(), &choice, limits, Duration::from_secs(9), &mut host);
+            opened.err().unwrap().to_string()
+        };
+        for (names, expected) in [
+            (&["p0-front", "p0-back"][..], "calibrate`, or stitch them first"),
+            (&["cam0_left", "cam0_right"], "calibrate` and ⟨pair = left right⟩, or stitch"),
+            (&["FRONT_2", "BACK_2"], "calibrate` and ⟨pair = FRONT BACK⟩, or stitch"),
+            (&["p0_lens0", "p0_lens1"], "calibrate` and ⟨pair = lens0 lens1⟩, or stitch"),
+            (&["a_front", "a_back", "b_front"], "first; b_back is missing, copy it"),
+        ] {
+            let line = refusal(names);
+            let is_said = line.contains("pairs of files, one per fisheye lens") && line.contains(expected);
+            assert!(is_said, "{names:?}: {line}");
+        }
+        let line = refusal(&["a_right", "a_left", "a_up", "a_down", "a_front"]);
+        assert!(line.contains("a_back is missing (expected six faces"), "{line}");
+        let line = refusal(&["a", "b"]);
+        assert!(line.contains("may be a face of a cube"), "{line}");
     }
 }

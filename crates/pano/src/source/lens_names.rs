@@ -2,9 +2,19 @@
 
 use crate::source::frames::{SourceFrame, source_frame_from_files};
 
-/// Names of the files of two lenses: prefixes of a GoPro Fusion, and suffixes.
+/// Names of the files of two lenses: prefixes of a GoPro Fusion, and suffixes after one of the separators.
 const LENS_PREFIXES: [[&str; 2]; 2] = [["gpfr", "gpbk"], ["gf", "gb"]];
-const LENS_SUFFIXES: [[&str; 2]; 2] = [["_front", "_back"], ["_0", "_1"]];
+const LENS_SUFFIXES: [[&str; 2]; 2] = [["front", "back"], ["0", "1"]];
+const SEPARATORS: [char; 4] = ['_', '-', '.', ' '];
+/// Words that probably name the two lenses, anywhere in a name.
+const PROBABLE_WORDS: [[&str; 2]; 6] = [
+    ["front", "back"],
+    ["left", "right"],
+    ["lens0", "lens1"],
+    ["lens1", "lens2"],
+    ["cam0", "cam1"],
+    ["cam1", "cam2"],
+];
 
 /// A file name of one lens.
 pub(crate) struct LensName {
@@ -57,12 +67,13 @@ impl LensName {
 
     fn of_suffix(stem: &str, words: [&str; 2]) -> Option<Self> {
         let (lens, at) = (0..2).find_map(|lens| {
-            let at = stem.len().checked_sub(words[lens].len()).filter(|at| *at > 0)?;
+            let at = stem.len().checked_sub(words[lens].len())?;
             stem.get(at..)?.eq_ignore_ascii_case(words[lens]).then_some((lens, at))
         })?;
-        let (name, own) = stem.split_at(at);
-        let other = in_case_of(own.trim_start_matches('_'), words[1 - lens]);
-        Some(Self { frame: name.to_owned(), lens, other: format!("{name}{other}") })
+        let (before, own) = stem.split_at(at);
+        let name = before.strip_suffix(SEPARATORS).filter(|name| !name.is_empty())?;
+        let other = in_case_of(own, words[1 - lens]);
+        Some(Self { frame: name.to_owned(), lens, other: format!("{before}{other}") })
     }
 }
 
@@ -105,6 +116,34 @@ pub fn pair_lens_files(
     (!pairs.is_empty()).then_some(Ok(pairs))
 }
 
+/// The two words by which the files of two lenses are probably named, if all names contain one of them: as they are
+/// written there, the first lens first.
+#[must_use]
+pub fn probable_lens_words(frames: &[SourceFrame]) -> Option<[String; 2]> {
+    PROBABLE_WORDS.iter().find_map(|words| {
+        let found = |word: &str| {
+            frames.iter().find_map(|frame| find_word(&frame.stem, word)).map(|word| word.to_owned())
+        };
+        let words = [found(words[0])?, found(words[1])?];
+        let is_one = |frame: &SourceFrame| {
+            let [first, second] =
+                [0, 1].map(|lens| find_word(&frame.stem, &words[lens]) == Some(&words[lens]));
+            first != second
+        };
+        frames.iter().all(is_one).then_some(words)
+    })
+}
+
+/// A word in a stem, in any case, that is not part of a longer one.
+fn find_word<'a>(stem: &'a str, word: &str) -> Option<&'a str> {
+    let at = stem.to_ascii_lowercase().rfind(&word.to_ascii_lowercase())?;
+    let (before, rest) = stem.split_at_checked(at)?;
+    let (own, after) = rest.split_at_checked(word.len())?;
+    let is_digit = word.ends_with(|c: char| c.is_ascii_digit());
+    let continues = |c: char| if is_digit { c.is_ascii_digit() } else { c.is_alphabetic() };
+    (!before.ends_with(char::is_alphabetic) && !after.starts_with(continues)).then_some(own)
+}
+
 #[cfg(test)]
 mod tests {
     use std::path::PathBuf;
@@ -135,11 +174,38 @@ mod tests {
         assert_eq!(pairs(&["GPFR0001", "GPBK0001", "GPFR0002"]), Some(Err("GPBK0002".to_owned())));
         assert_eq!(pairs(&["a_0", "a_1", "b"]), None);
         assert_eq!(pairs(&["gfather", "gbase"]), None);
+        assert_eq!(pairs(&["p-BACK", "p-FRONT"]), one("p", ["p-FRONT.JPG", "p-BACK.JPG"]));
+        assert_eq!(pairs(&["p.0", "p.1"]), one("p", ["p.0.JPG", "p.1.JPG"]));
+        assert_eq!(pairs(&["front", "back"]), None);
+        assert_eq!(pairs(&["shopfront", "throwback"]), None);
         let words = ["left", "right"].map(str::to_owned);
         let frames = [frame("left"), frame("right"), frame("b-right"), frame("b-left")];
         let stems: Vec<String> =
             pair_lens_files(&frames, Some(&words)).unwrap().unwrap().into_iter().map(|f| f.stem).collect();
         assert_eq!(stems, ["left", "b"]);
         assert!(pair_lens_files(&[frame("a"), frame("left")], Some(&words)).is_none());
+    }
+
+    #[test]
+    fn words_that_probably_name_lenses_are_found_as_they_are_written() {
+        let of = |stems: &[&str]| {
+            let frames: Vec<SourceFrame> =
+                stems.iter().map(|stem| source_frame_from_files(stem, Vec::new())).collect();
+            probable_lens_words(&frames)
+        };
+        let words = |a: &str, b: &str| Some([a.to_owned(), b.to_owned()]);
+        assert_eq!(of(&["cam0_left", "cam0_right", "cam1_left", "cam1_right"]), words("left", "right"));
+        assert_eq!(of(&["FRONT_0", "BACK_0", "FRONT_1"]), words("FRONT", "BACK"));
+        assert_eq!(of(&["p0_lens0", "p0_lens1"]), words("lens0", "lens1"));
+        for others in [
+            &["a_front", "a_left"][..],
+            &["a_front", "a_back", "a_up"],
+            &["waterfront", "feedback"],
+            &["a_lens0", "a_lens10"],
+            &["front_back"],
+            &[],
+        ] {
+            assert_eq!(of(others), None, "{others:?}");
+        }
     }
 }

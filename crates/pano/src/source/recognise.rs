@@ -5,7 +5,7 @@ use std::path::PathBuf;
 use gausset_jpeg::plane::{Frame, Plane};
 
 use crate::source::frames::{SourceFrame, source_frame_from_files};
-pub use crate::source::lens_names::pair_lens_files;
+pub use crate::source::lens_names::{pair_lens_files, probable_lens_words};
 pub use crate::source::two_circles::is_two_circles_file;
 use crate::sphere::cube::{Face, Faces};
 
