@@ -281,7 +281,8 @@ fn a_playlist_opens_no_other_file_whatever_it_is_called() {
     std::fs::write(&playlist, text("ffconcat")).unwrap();
     assert!(probe(&playlist), "ffprobe follows a list of files that is called clip.mp4");
     for kind in ["ffconcat", "m3u8"] {
-        for extension in ["mp4", "mov", "360", "mkv", "webm", "avi", "ts", "m2ts"] {
+        for extension in ["mp4", "mov", "360", "mkv", "webm", "avi", "ts", "m2ts", "lrv", "mpg", "wmv", "flv"]
+        {
             let playlist = folder.path().join(format!("clip.{extension}"));
             std::fs::write(&playlist, text(kind)).unwrap();
             let refusal = open(&playlist, FrameSelection::default()).unwrap_err().to_string();
@@ -294,6 +295,35 @@ fn a_playlist_opens_no_other_file_whatever_it_is_called() {
         std::fs::write(&playlist, text("ffconcat")).unwrap();
         let refusal = open(&playlist, FrameSelection::default()).unwrap_err().to_string();
         assert!(refusal.contains("has an unsupported type (expected .mp4, .mov"), "{refusal}");
+        assert!(refusal.ends_with("`ffmpeg -i IN -c copy OUT.mp4` converts it"), "{refusal}");
+    }
+}
+
+#[test]
+fn videos_of_phones_and_of_older_programs_are_read() {
+    if !has_ffmpeg("videos_of_phones_and_of_older_programs_are_read") {
+        return;
+    }
+    let folder = tempfile::tempdir().unwrap();
+    let source = film(folder.path(), "a.mkv", "10", 5, |_| false);
+    let encoders =
+        [("3gp", "mpeg4"), ("lrv", "mpeg4"), ("mpg", "mpeg2video"), ("wmv", "wmv2"), ("flv", "flv")];
+    for (extension, encoder) in encoders {
+        let path = folder.path().join(format!("clip.{extension}"));
+        let format = if extension == "lrv" { &["-f", "mp4"][..] } else { &[] };
+        let made = Command::new("ffmpeg")
+            .args(["-v", "error", "-i"])
+            .arg(&source)
+            .args(["-r", "25", "-c:v", encoder])
+            .args(format)
+            .arg(&path)
+            .status()
+            .unwrap();
+        if !made.success() {
+            continue;
+        }
+        let video = open(&path, FrameSelection::default()).unwrap();
+        assert!(video.size == [64, 32] && !taken(&video).is_empty(), "{extension}");
     }
 }
 

@@ -86,7 +86,7 @@ impl RecognisedFile {
 
     /// Recognises a folder of photographs or panoramas without cameras.
     fn recognise_images(folder: &Path) -> Option<Self> {
-        let PhotographList { names, heif, left_out } = PhotographList::of_folder(folder, &[]).ok()?;
+        let PhotographList { names, heif, left_out, .. } = PhotographList::of_folder(folder, &[]).ok()?;
         let left_out: String = left_out.iter().map(|line| format!("; {line}")).collect();
         let commands = ["run", "align"].map(|name| format!("{} -o scene/", command(name, folder))).to_vec();
         let with_heif = match heif.len() as u64 {
@@ -159,7 +159,8 @@ impl RecognisedFile {
                 let again = format!("gausset train --config {} -o again/", shell_quote(file));
                 Some(Self::new("config", "the configuration of a run", &[again]))
             }
-            "mp4" | "mov" | "mkv" | "avi" | "webm" | "m4v" | "insv" | "360" => {
+            "mp4" | "mov" | "mkv" | "avi" | "webm" | "m4v" | "insv" | "360" | "lrv" | "3gp" | "3g2"
+            | "qt" | "mts" | "m2ts" | "mpg" | "mpeg" | "vob" | "wmv" | "asf" | "flv" => {
                 let place = shell_quote(file);
                 let run = format!("gausset run {place} -o scene/");
                 let pano = format!("gausset pano run {place} -o scene/");

@@ -12,8 +12,9 @@ use gausset_io::image::formats::{NamedFormat, left_out_line, named_format};
 use gausset_io::image::{ImageHeader, check_file, read_header, read_heif_header};
 use gausset_io::input;
 use gausset_io::ownership::MARKER;
-use gausset_io::text::shell_quote;
+use gausset_io::text::{counted, shell_quote};
 use gausset_pano::frames::{count_left_out, is_mask_stem};
+use gausset_pano::video::is_video_name;
 
 use super::full_sphere::full_sphere_of_folder;
 use crate::Failure;
@@ -75,6 +76,8 @@ pub struct PhotographList {
     pub heif: Vec<String>,
     /// What was left out, one line each: `40 HEIC files left out: convert them …`.
     pub left_out: Vec<String>,
+    /// Paths of videos, which are inputs of their own.
+    pub films: Vec<String>,
 }
 
 impl PhotographList {
@@ -89,7 +92,7 @@ impl PhotographList {
         walk.folder("", 0)?;
         walk.names.sort_unstable();
         walk.heif.sort_unstable();
-        Ok(Self { left_out: walk.lines(), names: walk.names, heif: walk.heif })
+        Ok(Self { left_out: walk.lines(), names: walk.names, heif: walk.heif, films: walk.films })
     }
 
     /// Leaves out the HEIF files.
@@ -127,7 +130,14 @@ impl PhotographList {
 
     /// The error of a folder without photographs, which names what it holds instead.
     fn none(&self, folder: &Path) -> Failure {
-        let instead: String = self.left_out.iter().map(|line| format!("; {line}")).collect();
+        let mut instead: String = self.left_out.iter().map(|line| format!("; {line}")).collect();
+        if let Some(first) = self.films.first() {
+            let command = format!("gausset run {} -o scene/", shell_quote(&folder.join(first)));
+            instead += &format!(
+                "; {} found, one at a time is read: {command}",
+                counted(self.films.len() as u64, "video")
+            );
+        }
         let line = format!(
             "{}: photographs: none found (expected JPEG, PNG, TIFF or WebP files){instead}",
             folder.display()
@@ -182,6 +192,7 @@ struct Walk {
     entries: usize,
     names: Vec<String>,
     heif: Vec<String>,
+    films: Vec<String>,
     hidden: usize,
     masks: usize,
     other: Vec<PathBuf>,
@@ -258,7 +269,12 @@ impl Walk {
 
     fn file(&mut self, name: &str, below: String) {
         let path = Path::new(name);
-        let Some(format) = named_format(path) else { return };
+        let Some(format) = named_format(path) else {
+            if is_video_name(path) && !name.starts_with('.') {
+                self.films.push(below);
+            }
+            return;
+        };
         let stem = path.file_stem().and_then(|stem| stem.to_str()).unwrap_or_default();
         if name.starts_with('.') {
             self.hidden += 1;
@@ -433,6 +449,16 @@ mod tests {
         for (line, start) in list.left_out.iter().zip(starts) {
             assert!(line.starts_with(start), "{line}");
         }
+    }
+
+    #[test]
+    fn a_folder_that_holds_only_videos_names_the_command_for_one() {
+        let folder = folder(&["b.MOV", "a/c.3gp", "._b.MOV", "notes.txt"]);
+        let mut list = PhotographList::of_folder(folder.path(), &[]).unwrap();
+        let line = list.check(folder.path()).unwrap_err().to_string();
+        let command =
+            format!("2 videos found, one at a time is read: gausset run {}", folder.path().display());
+        assert!(line.contains(&command) && line.contains("c.3gp"), "{line}");
     }
 
     #[test]

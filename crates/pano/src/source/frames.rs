@@ -10,7 +10,7 @@ use gausset_io::image::formats::{NamedFormat, is_readable, left_out_line, named_
 use gausset_io::input;
 use gausset_io::text::counted;
 
-use crate::source::video::Video;
+use crate::source::video::{Video, is_video_name};
 
 /// Largest number of sub-folders in which images are looked for.
 const MAX_FOLDERS_BELOW: usize = 1000;
@@ -61,7 +61,7 @@ pub enum FramesError {
         second: String,
     },
     /// The folder has no images.
-    #[error("{}: frames: none found (expected .jpg, .png, .tif or .webp files{})", path.display(), found_instead(left_out, below.as_ref()))]
+    #[error("{}: frames: none found (expected .jpg, .png, .tif or .webp files{})", path.display(), found_instead(left_out, below.as_ref(), film.as_ref()))]
     NoImages {
         /// The folder.
         path: PathBuf,
@@ -69,17 +69,24 @@ pub enum FramesError {
         left_out: Vec<(NamedFormat, String, usize)>,
         /// The sub-folder with most images, and their number.
         below: Option<(PathBuf, usize)>,
+        /// Name of the first video in it.
+        film: Option<OsString>,
     },
 }
 
 /// `; 40 HEIC files left out: convert them …; 12 images in its folder 100RICOH: name that folder`
-fn found_instead(left_out: &[(NamedFormat, String, usize)], below: Option<&(PathBuf, usize)>) -> String {
+fn found_instead(
+    left_out: &[(NamedFormat, String, usize)],
+    below: Option<&(PathBuf, usize)>,
+    film: Option<&OsString>,
+) -> String {
     let lines = left_out.iter().filter_map(|(format, ending, count)| left_out_line(*format, ending, *count));
     let below = below.map(|(folder, count)| {
         let name = folder.file_name().unwrap_or_default().display();
         format!("{} in its folder {name}: name that folder", counted(*count as u64, "image"))
     });
-    lines.chain(below).map(|line| format!("; {line}")).collect()
+    let film = film.map(|name| format!("{} is a video: name that file", name.display()));
+    lines.chain(below).chain(film).map(|line| format!("; {line}")).collect()
 }
 
 /// The sub-folder with most images, of the first names in byte order; `None` if there is none with images.
@@ -148,7 +155,8 @@ pub fn list_folder(folder: &Path) -> Result<FrameList, FramesError> {
     let left_out = count_left_out(visible.iter().map(Path::new));
     if frames.is_empty() {
         let below = images_below(folder, &visible);
-        return Err(FramesError::NoImages { path: folder.to_owned(), left_out, below });
+        let film = visible.into_iter().find(|name| is_video_name(Path::new(name))).cloned();
+        return Err(FramesError::NoImages { path: folder.to_owned(), left_out, below, film });
     }
     Ok(FrameList { frames, left_out })
 }
@@ -232,5 +240,8 @@ mod tests {
         }
         let message = list_frames(folder.path()).unwrap_err().to_string();
         assert!(message.ends_with("; 3 images in its folder 101RICOH: name that folder)"), "{message}");
+        fs::write(folder.path().join("R1.MOV"), b"x").unwrap();
+        let message = list_frames(folder.path()).unwrap_err().to_string();
+        assert!(message.ends_with("; R1.MOV is a video: name that file)"), "{message}");
     }
 }

@@ -34,7 +34,9 @@ pub enum VideoProblem {
     #[error("{0}")]
     Open(String),
     /// The file name extension is not supported.
-    #[error("has an unsupported type (expected {0})")]
+    #[error(
+        "has an unsupported type (expected {0}); if it is a video, `ffmpeg -i IN -c copy OUT.mp4` converts it"
+    )]
     UnsupportedType(String),
     /// An external program is missing.
     #[error("{0} is not installed (expected in PATH); install ffmpeg, for example: apt install ffmpeg")]

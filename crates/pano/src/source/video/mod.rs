@@ -25,5 +25,6 @@ pub use error::{VideoError, VideoProblem};
 pub use extract::extract;
 pub(crate) use open::{FrameArrangement, check_size, is_dual_fisheye_file};
 pub use open::{FrameSelection, Video};
+pub use probe::is_video_name;
 pub use reader::FrameReader;
 pub use reduced::{FrameTimes, ReducedReader};

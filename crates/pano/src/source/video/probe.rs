@@ -101,12 +101,21 @@ const MAX_PACKETS: usize = 10_000_000;
 
 /// Supported file types by extension, with ffmpeg's name of the container. All of them store their own images.
 /// Playlists are not supported, whatever their extension, so that no other file and no network address is ever opened.
-const CONTAINERS: [(&[&str], &str); 4] = [
-    (&["mp4", "mov", "m4v", "360", "insv"], "mov"),
+const CONTAINERS: [(&[&str], &str); 7] = [
+    (&["mp4", "mov", "m4v", "360", "insv", "lrv", "3gp", "3g2", "qt"], "mov"),
     (&["mkv", "webm"], "matroska"),
     (&["avi"], "avi"),
     (&["ts", "mts", "m2ts"], "mpegts"),
+    (&["mpg", "mpeg", "vob"], "mpeg"),
+    (&["wmv", "asf"], "asf"),
+    (&["flv"], "flv"),
 ];
+
+/// Whether a file has the name of a video that is read.
+#[must_use]
+pub fn is_video_name(path: &Path) -> bool {
+    container_of(path).is_some()
+}
 
 fn container_of(path: &Path) -> Option<&'static str> {
     let extension = path.extension()?.to_str()?.to_ascii_lowercase();
@@ -215,6 +224,8 @@ mod tests {
     fn kinds_of_files_are_told_by_their_extension() {
         let of = |name: &str| container_of(Path::new(name));
         assert_eq!((of("a.MP4"), of("a.360"), of("b.webm")), (Some("mov"), Some("mov"), Some("matroska")));
+        assert_eq!((of("GL010001.LRV"), of("a.3gp"), of("a.qt")), (Some("mov"), Some("mov"), Some("mov")));
+        assert_eq!((of("a.MPG"), of("a.wmv"), of("a.flv")), (Some("mpeg"), Some("asf"), Some("flv")));
         assert_eq!((of("a.m3u8"), of("mp4"), of("a.mp4.txt")), (None, None, None));
     }
 
