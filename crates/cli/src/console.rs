@@ -18,7 +18,7 @@ use std::fmt::Write as _;
 use std::io::{self, ErrorKind, IsTerminal, Write};
 
 use clap::builder::StyledStr;
-use gausset::Failure;
+use gausset::{FILES_LEFT_OUT, Failure};
 use gausset_io::text;
 use indicatif::ProgressBar;
 use serde::Serialize;
@@ -28,7 +28,7 @@ use crate::EarlyExit;
 use crate::flags::settings_to_flags;
 use crate::lines::Lines;
 
-/// How many warnings of one kind are printed.
+/// How many warnings of one kind are printed, except of [`FILES_LEFT_OUT`], of which all are.
 const WARNINGS_PER_KIND: u64 = 5;
 /// Maximum length of a warning or error, in characters. Messages should quote little of a file; this is a safeguard.
 const MAX_MESSAGE_CHARS: usize = 1000;
@@ -93,12 +93,12 @@ impl Console {
         }
     }
 
-    /// Prints a warning on stderr. After [`WARNINGS_PER_KIND`] of a kind, only their number is printed, at the end.
+    /// Prints a warning on stderr. After [`printed_warnings`] of a kind, only their number is printed, at the end.
     pub(crate) fn warn(&self, kind: &'static str, line: impl AsRef<str>) {
         let mut warnings = self.warnings.borrow_mut();
         let count = warnings.entry(kind).or_default();
         *count += 1;
-        if *count <= WARNINGS_PER_KIND {
+        if *count <= printed_warnings(kind) {
             self.line(&format!("gausset: warning: {}", truncate_middle(line.as_ref())));
         }
     }
@@ -107,7 +107,7 @@ impl Console {
     pub(crate) fn finish(&self) {
         self.set_bar(None);
         for (kind, count) in self.warnings.borrow().iter() {
-            if let Some(more) = count.checked_sub(WARNINGS_PER_KIND).filter(|more| *more > 0) {
+            if let Some(more) = count.checked_sub(printed_warnings(kind)).filter(|more| *more > 0) {
                 self.line(&format!("gausset: warning: … and {more} more about {kind}"));
             }
         }
@@ -320,9 +320,24 @@ fn stderr() -> io::Stderr {
     io::stderr()
 }
 
+/// How many warnings of a kind are printed.
+fn printed_warnings(kind: &str) -> u64 {
+    if kind == FILES_LEFT_OUT { u64::MAX } else { WARNINGS_PER_KIND }
+}
+
 #[cfg(test)]
 mod tests {
     use super::*;
+
+    #[test]
+    fn every_kind_of_files_that_are_left_out_is_named() {
+        let counts = |kind| {
+            let console = Console::new(Verbosity::Quiet, false);
+            (0..9).for_each(|line| console.warn(kind, format!("{line}")));
+            console.warnings.borrow()[kind].saturating_sub(printed_warnings(kind))
+        };
+        assert_eq!((counts(FILES_LEFT_OUT), counts("photographs")), (0, 4));
+    }
 
     #[test]
     fn json_holds_nothing_that_a_terminal_obeys_and_says_the_same() {

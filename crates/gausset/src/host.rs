@@ -176,6 +176,10 @@ pub enum CountedItem {
     Steps,
 }
 
+/// Topic of warnings of which each names a kind of files that an input holds and a job leaves out. Their list is short,
+/// and none of them should be dropped.
+pub const FILES_LEFT_OUT: &str = "files left out";
+
 /// Connects a job to its front end.
 pub struct Host<'a> {
     stop: &'a Arc<AtomicBool>,

@@ -121,7 +121,7 @@ pub use gausset_core::{Camera, Pose, Splats};
 pub use gausset_io::dataset::Dataset;
 pub use gausset_io::splat::SplatFile;
 pub use gausset_train::TrainOptions;
-pub use host::{CountedItem, Event, Host, JobPart, Stage, run_job};
+pub use host::{CountedItem, Event, FILES_LEFT_OUT, Host, JobPart, Stage, run_job};
 pub use scene::{Renderer, load, save};
 pub use selection_summary::SelectionSummary;
 pub use training::Trainer;

@@ -23,7 +23,7 @@ use gausset_pano::video::FrameSelection;
 use super::track::TrackOptions;
 use crate::footage_options::{FrameOptions, LensWords, ProjectionOptions, SelectionOptions};
 use crate::frame_selection::{self, Rates};
-use crate::{Failure, Host};
+use crate::{FILES_LEFT_OUT, Failure, Host};
 
 impl FrameOptions {
     /// Refuses options that apply to videos only.
@@ -289,7 +289,7 @@ pub(crate) fn list_and_warn(folder: &Path, host: &mut Host<'_>) -> Result<Vec<So
     let FrameList { frames, left_out } = list_folder(folder)?;
     for (format, ending, count) in left_out {
         if let Some(line) = left_out_line(format, &ending, count) {
-            host.warn("frames", format!("{}: {line}", folder.display()));
+            host.warn(FILES_LEFT_OUT, format!("{}: {line}", folder.display()));
         }
     }
     Ok(frames)

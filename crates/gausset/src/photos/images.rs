@@ -20,7 +20,7 @@ use super::heif::HeifPhotographs;
 use super::list::has_one_size_per_folder;
 use super::{PhotoOptions, PhotographList};
 use crate::frame_selection::{select, warn_of_colours};
-use crate::{CountedItem, Event, Failure, Host, Stage, records};
+use crate::{CountedItem, Event, FILES_LEFT_OUT, Failure, Host, Stage, records};
 
 /// Name of the frame folder in the output folder, and the purpose in its ownership marker.
 const FRAMES: &str = "frames";
@@ -100,7 +100,7 @@ pub(super) fn prepare_images(
     let video = match source {
         ImageSource::Photographs(photographs) => {
             for line in &photographs.list.left_out {
-                host.warn("photographs", format!("{}: {line}", options.photos.display()));
+                host.warn(FILES_LEFT_OUT, format!("{}: {line}", options.photos.display()));
             }
             let has_camera_per_folder = has_one_size_per_folder(photographs.sizes());
             let (folder, names) = usable_images(options, &photographs, host)?;
