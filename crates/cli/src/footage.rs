@@ -112,6 +112,8 @@ mod tests {
         assert_eq!(frames, expected);
         let frames: FrameOptions = parse(&["--lens", "a.json", "--pair", "left.jpg", "right"]).unwrap();
         assert_eq!(frames.pair.map(|pair| pair.0), Some(["left", "right"].map(str::to_owned)));
+        let frames: FrameOptions = parse(&["--lens", "a.json", "--pair", "-front", "-back"]).unwrap();
+        assert_eq!(frames.pair.map(|pair| pair.0), Some(["-front", "-back"].map(str::to_owned)));
         assert!(parse::<FrameOptions>(&["--lens", "a.json", "--pair", "left", "left"]).is_err());
         assert!(parse::<FrameOptions>(&["--pair", "left", "right"]).is_err());
         let given = ["--crop-bottom", "35", "--still-patch", "--shadow", "--mask-engine", "onnxruntime"];

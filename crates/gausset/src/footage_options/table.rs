@@ -47,7 +47,7 @@ option_groups! {
         lens: Option<PathBuf> = option("lens", "FILE", None).rare();
         /// With --lens: words in which the file names of both lenses differ [default: GPFR GPBK, GF GB, _front _back, _0
         /// _1].
-        pair: Option<LensWords> = option("pair", "A B", None).needs("lens").rare();
+        pair: Option<LensWords> = option("pair", "A B", None).needs("lens").allow_hyphen().rare();
         /// Maximum number of frames, spaced by parallax for a video and evenly for a folder.
         max_frames: Option<u32> = option("max-frames", "N", None).within(1, u32::MAX);
         /// Projection of the frames.

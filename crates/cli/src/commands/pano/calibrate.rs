@@ -38,7 +38,7 @@ pub(crate) struct CalibrateArgs {
     #[arg(long, value_name = "FILE")]
     lens: Option<PathBuf>,
     /// Words in which the file names of both lenses differ [default: GPFR GPBK, GF GB, _front _back, _0 _1].
-    #[arg(long, num_args = 2, value_names = ["A", "B"])]
+    #[arg(long, num_args = 2, value_names = ["A", "B"], allow_hyphen_values = true)]
     pair: Option<Vec<String>>,
     /// Radius of the image circles, in px, or in percent (such as 94%) of half the side of a lens' part of the frame
     /// [default: detected].
