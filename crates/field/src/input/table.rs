@@ -4,7 +4,11 @@
 //! `v`, `intensity` or `density`, or the only other column. The line may be a comment, as NumPy writes it. Without
 //! names, the columns are `x y z value`, and exactly these. Names of which none is a coordinate are refused, unless they
 //! only count the columns or the last is a value. In tables separated by semicolons or tabs, commas are decimal.
+//!
+//! Comments begin with `#`, those before the rows also with `%` (COMSOL, MATLAB) or `//`. Text is UTF-8, or UTF-16 with a
+//! byte order mark, as Excel writes it.
 
+use std::borrow::Cow;
 use std::io::Read;
 
 use gausset_io::text::{counted, quote};
@@ -145,6 +149,48 @@ fn plain_names(names: &[String]) -> Vec<String> {
     names.iter().map(|name| plain_name(name)).collect()
 }
 
+/// A table as UTF-8 without a byte order mark, in which all comments begin with `#`.
+fn plain_text(bytes: &[u8]) -> Cow<'_, [u8]> {
+    with_plain_comments(match bytes {
+        [0xFF, 0xFE, rest @ ..] => Cow::Owned(from_utf16(rest, u16::from_le_bytes)),
+        [0xFE, 0xFF, rest @ ..] => Cow::Owned(from_utf16(rest, u16::from_be_bytes)),
+        [0xEF, 0xBB, 0xBF, rest @ ..] => Cow::Borrowed(rest),
+        _ => Cow::Borrowed(bytes),
+    })
+}
+
+fn from_utf16(bytes: &[u8], unit: fn([u8; 2]) -> u16) -> Vec<u8> {
+    let units = bytes.as_chunks().0.iter().map(|&pair| unit(pair));
+    let text: String = char::decode_utf16(units).map(|c| c.unwrap_or(char::REPLACEMENT_CHARACTER)).collect();
+    text.into_bytes()
+}
+
+/// The text with `#` instead of `%` and `//` in the comments before the rows.
+fn with_plain_comments(text: Cow<'_, [u8]>) -> Cow<'_, [u8]> {
+    let (mut others, mut start) = (Vec::new(), 0);
+    for line in text.split_inclusive(|b| *b == b'\n') {
+        let blanks = line.len() - line.trim_ascii_start().len();
+        match &line[blanks..] {
+            [] | [b'#', ..] => {}
+            [b'%', ..] => others.push((start + blanks, 1)),
+            [b'/', b'/', ..] => others.push((start + blanks, 2)),
+            _ => break,
+        }
+        start += line.len();
+    }
+    if others.is_empty() {
+        return text;
+    }
+    let mut text = text.into_owned();
+    for (at, length) in others {
+        text[at..at + length].fill(b' ');
+        // The reader knows comments by the first character of a line.
+        let line = text[..at].iter().rposition(|b| *b == b'\n').map_or(0, |end| end + 1);
+        text[line] = b'#';
+    }
+    Cow::Owned(text)
+}
+
 /// Names in the last comment before the rows, which may have another separator.
 fn names_in_comment(bytes: &[u8], delimiter: u8) -> Option<Vec<String>> {
     let lines = bytes.split(|b| *b == b'\n').map(<[u8]>::trim_ascii);
@@ -171,6 +217,8 @@ fn rows(
     purpose: Purpose,
     mut each: impl FnMut(&[f64]),
 ) -> Result<(), ContentError> {
+    let text = plain_text(bytes);
+    let bytes = &*text;
     let delimiter = delimiter(bytes);
     let mut reader = csv::ReaderBuilder::new()
         .has_headers(false)
@@ -261,4 +309,44 @@ fn take_row(
 /// The first fields of a row, for a message.
 fn shown(fields: &[String]) -> String {
     fields.iter().take(9).cloned().collect::<Vec<_>>().join(" ")
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    fn samples(bytes: &[u8]) -> Samples {
+        read(bytes, &ReadRequest::default()).unwrap()
+    }
+
+    #[test]
+    fn text_of_excel_in_two_bytes_a_character_is_read() {
+        let text = "x\ty\tz\tvalue\r\n1,5\t2\t3\t4\r\n5\t6\t7\t8\r\n";
+        let units: Vec<u16> = std::iter::once(0xFEFF).chain(text.encode_utf16()).collect();
+        for order in [u16::to_le_bytes, u16::to_be_bytes] {
+            let found = samples(&units.iter().flat_map(|unit| order(*unit)).collect::<Vec<u8>>());
+            assert_eq!(found.points, [[1.5, 2.0, 3.0], [5.0, 6.0, 7.0]]);
+            assert_eq!(found.values, [4.0, 8.0]);
+        }
+        let marked = [b"\xEF\xBB\xBF".as_slice(), text.as_bytes()].concat();
+        assert_eq!(samples(&marked).values, [4.0, 8.0]);
+    }
+
+    #[test]
+    fn comments_before_the_rows_begin_with_a_percent_sign_or_two_slashes_as_well() {
+        let rows = "1,2,3,4\n5,6,7,8\n";
+        for head in [
+            "% Model: x.mph\n% X                       Y    Z   T (K)\n",
+            "// made by hand\n\n//x,y,z,value\n",
+            "  % a note\n# x y z value\n",
+            "%\n",
+        ] {
+            let found = samples(format!("{head}{rows}").as_bytes());
+            assert_eq!((found.points[1], found.values), ([5.0, 6.0, 7.0], vec![4.0, 8.0]), "{head}");
+        }
+        let named = samples(b"% value,z,y,x\n4,3,2,1\n");
+        assert_eq!((named.points[0], named.values[0]), ([1.0, 2.0, 3.0], 4.0));
+        let line = read(b"% a\n// b\n1,2,3,4\n1,2,x,4\n", &ReadRequest::default()).unwrap_err().to_string();
+        assert!(line.starts_with("line 4: "), "{line}");
+    }
 }
