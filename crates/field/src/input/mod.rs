@@ -120,7 +120,7 @@ pub fn decode(
     if matches!(format, Format::Table | Format::Npy | Format::Npz) {
         wanted.frame_of(1)?;
     }
-    if !matches!(format, Format::MetaImage | Format::Vti | Format::Tiff | Format::Png) {
+    if !matches!(format, Format::Nrrd | Format::MetaImage | Format::Vti | Format::Tiff | Format::Png) {
         wanted.channel_of(1, &[])?;
     }
     let input = match format {

@@ -1,7 +1,8 @@
 //! NRRD volumes (Nearly Raw Raster Data, version 1 to 5): header lines, a blank line, data.
 //!
 //! Read: `raw`, `gzip`, `bzip2`, `ascii`; both byte orders; data in the file or in another one (`data file`), `line
-//! skip`, `byte skip`; one axis that is not spatial becomes frames. Not read: `block` and `hex`, lists of data files.
+//! skip`, `byte skip`; one axis that is not spatial becomes frames, or channels if its kind is a colour. Not read:
+//! `block` and `hex`, lists of data files.
 
 use std::fmt::Display;
 use std::io::Read;
@@ -36,6 +37,8 @@ pub struct NrrdHeader {
     /// Number of frames and whether they are the fastest axis.
     frames: u64,
     frames_first: bool,
+    /// Whether the frames are the channels of a colour.
+    is_colour: bool,
     data_file: Option<String>,
     line_skip: u64,
     byte_skip: i64,
@@ -82,6 +85,7 @@ pub fn parse_header(bytes: &[u8]) -> Result<NrrdHeader, ContentError> {
         world_from_index: scaling([1.0; 3]),
         frames: other.map_or(1, |axis| sizes[axis]),
         frames_first: other == Some(0) && sizes.len() > 1,
+        is_colour: other.is_some_and(|axis| fields.is_colour(axis)),
         data_file,
         line_skip: fields.skip("lineskip")? as u64,
         byte_skip: fields.skip("byteskip")?,
@@ -159,7 +163,13 @@ impl Fields {
                 return Err(unexpected_field(number, "not a field", "`key: value`", quote(text)));
             };
             let key = key.trim().to_lowercase().replace(' ', "");
-            fields.entries.push((number, key, value.trim().to_owned()));
+            let value = value.trim();
+            let begins_list = key == "datafile" && value.starts_with("LIST");
+            fields.entries.push((number, key, value.to_owned()));
+            if begins_list {
+                // The names of files follow, which are no fields.
+                break;
+            }
         }
         Ok(fields)
     }
@@ -174,12 +184,13 @@ impl Fields {
     }
 
     fn data_file(&self) -> Result<Option<String>, ContentError> {
-        let Some((_, name)) = self.find("datafile") else {
+        let Some((line, name)) = self.find("datafile") else {
             let cut_off = || ContentError::missing("header", "cut off", "a blank line before the data");
             return if self.is_closed { Ok(None) } else { Err(cut_off()) };
         };
         if name.starts_with("LIST") || name.contains('%') {
-            return Err(ContentError::unusable("data file", "lists of files are not read", quote(name)));
+            let (place, what) = (format_args!("line {line}"), "data file: lists of files are not read");
+            return Err(ContentError::unusable(place, what, quote(name)).with_advice("save it as one .nrrd"));
         }
         Ok(Some(name.to_owned()))
     }
@@ -251,16 +262,23 @@ impl Fields {
         Ok(found)
     }
 
+    /// What each axis is, in lower case; empty if the header does not say it.
+    fn kinds(&self) -> Vec<String> {
+        let kinds = self.find("kinds").map(|(_, text)| text.split_whitespace().map(str::to_lowercase));
+        kinds.map(Iterator::collect).unwrap_or_default()
+    }
+
+    fn is_colour(&self, axis: usize) -> bool {
+        self.kinds().get(axis).is_some_and(|kind| kind.ends_with("-color"))
+    }
+
     /// The spatial axes, up to three, and the one that is not spatial.
     fn axes(
         &self,
         dimension: usize,
         directions: Option<&[Option<[f64; 3]>]>,
     ) -> Result<(Vec<usize>, Option<usize>), ContentError> {
-        let kinds: Vec<String> = self
-            .find("kinds")
-            .map(|(_, text)| text.split_whitespace().map(str::to_lowercase).collect())
-            .unwrap_or_default();
+        let kinds = self.kinds();
         let is_space = |axis: &usize| match directions {
             Some(directions) => directions[*axis].is_some(),
             None => kinds
@@ -352,7 +370,15 @@ impl NrrdHeader {
     /// # Errors
     /// The first problem, with its place.
     pub fn volume(&self, data: &[u8], wanted: &ReadRequest<'_>) -> Result<Volume, ContentError> {
-        let (frame, frames) = (wanted.frame_of(self.frames)? as usize, self.frames as usize);
+        let frames = self.frames as usize;
+        // A frame other than the first also names a channel, as in earlier versions.
+        let has_channels = self.is_colour && (wanted.channel.is_some() || wanted.frame == 0);
+        let frame = if has_channels {
+            wanted.channel_of(frames, &[])?
+        } else {
+            wanted.channel_of(1, &[])?;
+            wanted.frame_of(self.frames)? as usize
+        };
         let count = voxels(&self.dims)?;
         let total =
             count.checked_mul(self.frames).ok_or_else(|| ContentError::unread("size", "too many voxels"))?;
@@ -391,7 +417,7 @@ impl NrrdHeader {
             spacing: self.spacing,
             world_from_index: self.world_from_index,
             values,
-            frames,
+            frames: if has_channels { 1 } else { frames },
         })
     }
 

@@ -16,6 +16,8 @@ use crate::input::scalar::{Scalar, unpack_bits};
 use crate::input::tiff_axes::{self, Axes, PixelSize};
 use crate::input::volume::Volume;
 
+/// Number of slices within a page, of the volumetric TIFF of SGI, which the decoder does not know.
+const IMAGE_DEPTH: Tag = Tag::Unknown(32997);
 /// Longest description that is read, bytes.
 const MAX_DESCRIPTION: u64 = 16 << 20;
 
@@ -49,6 +51,12 @@ struct Pages {
 impl Pages {
     fn new(bytes: &[u8], wanted: &ReadRequest<'_>) -> Result<Self, ContentError> {
         let mut decoder = open(bytes, wanted)?;
+        let depth = decoder.find_tag_unsigned::<u32>(IMAGE_DEPTH).ok().flatten().unwrap_or(1);
+        if depth > 1 {
+            let error =
+                ContentError::unexpected("page 0", "volumetric TIFF (ImageDepth) is not read", 1, depth);
+            return Err(error.with_advice("save each slice as a page"));
+        }
         let (width, height) = decoder.dimensions().map_err(page_error(0))?;
         let color = decoder.colortype().map_err(page_error(0))?;
         let mut pages = Self {
@@ -259,7 +267,11 @@ fn open<'a>(bytes: &'a [u8], wanted: &ReadRequest<'a>) -> Result<Decoder<Stream<
 
 /// Converts an error of the library for a page.
 fn page_error(page: usize) -> impl Fn(TiffError) -> ContentError {
-    move |error| ContentError::unread(format_args!("page {page}"), error)
+    move |error| {
+        let is_unsupported = matches!(error, TiffError::UnsupportedError(_));
+        let error = ContentError::unread(format_args!("page {page}"), error);
+        if is_unsupported { error.with_advice("save it uncompressed, as grey") } else { error }
+    }
 }
 
 /// The description of the first page; empty if there is none.
