@@ -1,4 +1,5 @@
-//! A folder of slices: one `.tif` or `.png` per slice, in the order of the numbers in their names.
+//! A folder of slices: one `.tif` or `.png` per slice, in the order of the numbers in their names. If all names are
+//! numbers, some below 0, signs count.
 
 use std::cmp::Ordering;
 use std::io;
@@ -20,7 +21,7 @@ pub(super) fn read(folder: &Path, wanted: &ReadRequest<'_>) -> Result<Volume, In
     let files = files_of(folder).map_err(|source| InputError::Io { path: folder.to_owned(), source })?;
     let of = |kind| -> Vec<&String> { files.iter().filter(|name| format(name) == Some(kind)).collect() };
     let (tiffs, pngs) = (of(Format::Tiff), of(Format::Png));
-    let slices = match (tiffs.is_empty(), pngs.is_empty()) {
+    let mut slices = match (tiffs.is_empty(), pngs.is_empty()) {
         (false, true) => tiffs,
         (true, false) => pngs,
         (false, false) => {
@@ -33,6 +34,7 @@ pub(super) fn read(folder: &Path, wanted: &ReadRequest<'_>) -> Result<Volume, In
             return Err(in_folder(unread::no_slices(folder, &files).unwrap_or_else(none)));
         }
     };
+    order_signed(&mut slices);
     wanted.frame_of(1).map_err(in_folder)?;
     let others = files.len() - slices.len();
     if others > 0 {
@@ -92,6 +94,17 @@ fn files_of(folder: &Path) -> io::Result<Vec<String>> {
     Ok(names)
 }
 
+/// Orders names that are all whole numbers with a sign where it is needed: -2, -1, +0, 1. Without a number from 0 on, a
+/// hyphen may be the end of a prefix.
+fn order_signed(names: &mut [&String]) {
+    let number = |name: &str| Path::new(name).file_stem()?.to_str()?.parse::<i64>().ok();
+    let is_signed = |name: &&String| name.starts_with('-');
+    let are_numbers = names.iter().all(|name| number(name).is_some());
+    if are_numbers && names.iter().any(is_signed) && !names.iter().all(is_signed) {
+        names.sort_by_key(|name| number(name));
+    }
+}
+
 /// Compares names so that `slice_9` comes before `slice_10`.
 fn natural_order(a: &str, b: &str) -> Ordering {
     let (mut left, mut right) = (a, b);
@@ -130,5 +143,20 @@ mod tests {
         let mut names = ["s10.tif", "s9.tif", "s009b.tif", "s1.tif", "S2.tif", "s1_12.tif", "s1_3.tif"];
         names.sort_by(|a, b| natural_order(a, b));
         assert_eq!(names, ["S2.tif", "s1.tif", "s1_3.tif", "s1_12.tif", "s9.tif", "s009b.tif", "s10.tif"]);
+    }
+
+    #[test]
+    fn slices_that_are_named_by_numbers_below_0_come_first_and_in_their_order() {
+        let ordered = |names: &[&str]| {
+            let mut names: Vec<String> = names.iter().map(|name| (*name).to_owned()).collect();
+            names.sort_by(|a, b| natural_order(a, b));
+            let mut names: Vec<&String> = names.iter().collect();
+            order_signed(&mut names);
+            names.into_iter().cloned().collect::<Vec<_>>()
+        };
+        let signed = ["+0.tiff", "-1.tiff", "+10.tiff", "-12.tiff", "+9.tiff"];
+        assert_eq!(ordered(&signed), ["-12.tiff", "-1.tiff", "+0.tiff", "+9.tiff", "+10.tiff"]);
+        assert_eq!(ordered(&["-10.5.tif", "-2.tif", "3.tif"]), ["-2.tif", "-10.5.tif", "3.tif"]);
+        assert_eq!(ordered(&["-2.tif", "-10.tif"]), ["-2.tif", "-10.tif"]);
     }
 }
