@@ -47,7 +47,7 @@ fn resolves(scene: &Scene, what: &str) {
 fn names_of_a_colmap_model_find_their_pictures() {
     let plain = |i: usize| format!("images/{i}.jpg");
     type Name<'a> = &'a dyn Fn(usize) -> String;
-    let listed: [(&str, Name<'_>, Name<'_>); 8] = [
+    let listed: [(&str, Name<'_>, Name<'_>); 13] = [
         ("PNG on disk", &|i| format!("{i}.jpg"), &|i| format!("images/{i}.png")),
         ("images_4, PNG", &|i| format!("{i}.jpg"), &|i| format!("images_4/{i}.png")),
         ("decomposed", &|i| format!("\u{fc}{i}.jpg"), &|i| format!("images/u\u{308}{i}.jpg")),
@@ -56,6 +56,11 @@ fn names_of_a_colmap_model_find_their_pictures() {
         ("flattened with the folder", &|i| format!("cam/{i}.jpg"), &|i| format!("images/cam_{i}.jpg")),
         ("other case", &|i| format!("DJI_{i}.JPG"), &|i| format!("images/dji_{i}.jpg")),
         ("absolute", &|i| format!("/mnt/x/y/{i}.jpg"), &plain),
+        ("converted from HEIC", &|i| format!("{i}.HEIC"), &plain),
+        ("developed from DNG", &|i| format!("{i}.DNG"), &plain),
+        ("converted from BMP", &|i| format!("{i}.bmp"), &|i| format!("images/{i}.png")),
+        ("JFIF on disk", &|i| format!("{i}.jpg"), &|i| format!("images/{i}.jfif")),
+        ("two extensions on disk", &|i| format!("{i}.jpg"), &|i| format!("images/{i}.jpg.png")),
     ];
     for (what, listed, stored) in listed {
         resolves(&colmap(listed, stored), what);
@@ -65,11 +70,12 @@ fn names_of_a_colmap_model_find_their_pictures() {
 #[test]
 fn names_of_a_json_file_find_their_pictures() {
     let plain = |i: usize| format!("images/{i}.jpg");
-    let listed: [(&str, &dyn Fn(usize) -> String); 4] = [
+    let listed: [(&str, &dyn Fn(usize) -> String); 5] = [
         ("Windows", &|i| format!("D:\\My Project\\images\\{i}.jpg")),
         ("another machine", &|i| format!("/mnt/x/scene/images/{i}.jpg")),
         ("bare", &|i| format!("{i}.jpg")),
         ("bare, no extension", &|i| format!("./{i}")),
+        ("converted from CR2", &|i| format!("images/{i}.CR2")),
     ];
     for (what, listed) in listed {
         let scene = json(FOCAL, listed, plain);
@@ -87,6 +93,19 @@ fn names_of_a_json_file_find_their_pictures() {
         let data = scene.open_with(&OpenOptions { images, ..OpenOptions::default() }).unwrap();
         assert_eq!((data.images.len(), &*data.images[0].name), (9, "0.jpg"), "{what}");
     }
+}
+
+#[test]
+fn the_error_names_the_kinds_of_pictures_that_are_not_read() {
+    let scene = colmap(|i| format!("{i}.jpg"), |i| format!("images/{i}.HEIC"));
+    scene.write("images/x.DNG", b"x");
+    assert_eq!(
+        scene.error(),
+        "DATA/sparse/0/images.bin: images: none of the 9 listed can be used; the first: 0.jpg: picture: no such \
+         file; DATA/images holds no picture that is read; 9 HEIC files left out: convert them to JPEG, e.g. \
+         `heif-convert` or `magick mogrify -format jpg *.HEIC`; 1 DNG file left out: develop it to JPEG or TIFF, e.g. \
+         `darktable-cli` or `dcraw -T`; name the folder of the pictures with ⟨images⟩"
+    );
 }
 
 #[test]

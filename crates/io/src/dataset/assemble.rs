@@ -449,7 +449,7 @@ impl DatasetBuilder {
             }
             let first = report.skipped.first().cloned().map(Box::new);
             let is_missing = report.skipped.first().is_some_and(|first| first.reason.is_missing());
-            let there = is_missing.then(|| PicturesThere::new(&self.folder, root.files().names()));
+            let there = is_missing.then(|| PicturesThere::new(&self.folder, root.files()));
             return Err(DatasetError::NoImages { path: self.file.clone(), listed, first, there });
         }
         if split.train.is_empty() {

@@ -3,11 +3,14 @@
 //! Each displays as one line `FILE: PLACE: problem (expected …, found …); what to do`. Problems of a single image, and
 //! warnings, are in [`super::warning`].
 
+use std::cmp::Reverse;
 use std::path::{Path, PathBuf};
 
 use super::camera_model::{CameraModel, CameraModelError};
 use super::limits::{MAX_JSON_DEPTH, MAX_NAME_BYTES};
+use super::similar::NameIndex;
 use super::warning::SkippedImage;
+use crate::image::formats::{format_of_ending, left_out_line};
 use crate::splat::Format;
 use crate::text::{excerpt, lfs_pointer_problem, short_numbers};
 
@@ -204,13 +207,20 @@ pub struct PicturesThere {
     pub names: Vec<String>,
     /// Number of all.
     pub count: usize,
+    /// Those that are not read: how many of which extension, the two most frequent.
+    pub unread: Vec<(String, usize)>,
 }
 
 impl PicturesThere {
-    pub(super) fn new(folder: &Path, names: &[String]) -> Self {
+    pub(super) fn new(folder: &Path, files: &NameIndex) -> Self {
+        let names = files.names();
         let names = || names.iter().filter(|name| !name.to_ascii_lowercase().ends_with(".ply"));
         let first = names().take(2).map(|name| excerpt(name)).collect();
-        Self { folder: folder.to_owned(), names: first, count: names().count() }
+        let mut unread: Vec<(String, usize)> =
+            files.unread().iter().map(|(ending, &count)| (ending.clone(), count)).collect();
+        unread.sort_by_key(|(_, count)| Reverse(*count));
+        unread.truncate(2);
+        Self { folder: folder.to_owned(), names: first, count: names().count(), unread }
     }
 }
 
@@ -218,10 +228,16 @@ impl std::fmt::Display for PicturesThere {
     fn fmt(&self, f: &mut std::fmt::Formatter<'_>) -> std::fmt::Result {
         let (folder, names) = (self.folder.display(), self.names.join(", "));
         match self.count - self.names.len() {
-            _ if self.count == 0 => write!(f, "{folder} holds no picture"),
-            0 => write!(f, "{folder} holds {names}"),
-            more => write!(f, "{folder} holds {names} and {more} more"),
+            _ if self.count == 0 && self.unread.is_empty() => write!(f, "{folder} holds no picture")?,
+            _ if self.count == 0 => write!(f, "{folder} holds no picture that is read")?,
+            0 => write!(f, "{folder} holds {names}")?,
+            more => write!(f, "{folder} holds {names} and {more} more")?,
         }
+        let mut lines = self
+            .unread
+            .iter()
+            .filter_map(|(ending, count)| left_out_line(format_of_ending(ending)?, ending, *count));
+        lines.try_for_each(|line| write!(f, "; {line}"))
     }
 }
 

@@ -4,10 +4,12 @@
 //! Unicode, names of Windows have another case and `D:\…\images\` in front, scripts drop sub-folders. A name stands for
 //! the file with which it shares most parts of its path, counted from the end, where
 //!
-//! - parts are compared in Unicode's composed form and without case, the last one without its extension;
+//! - parts are compared in Unicode's composed form and without case, the last one without the extension of a picture,
+//!   also of one that is not read: `a.HEIC` may be `a.jpg`;
 //! - `images/` at the start counts for nothing;
 //! - of equals, the one with the same extension and case is taken;
-//! - a path whose folders are joined by `_` stands for the path.
+//! - a path whose folders are joined by `_` stands for the path;
+//! - a file with two extensions of pictures, `a.jpg.png`, stands for `a.jpg` if no other file does.
 //!
 //! Two candidates that are alike leave the name unresolved.
 #![deny(clippy::indexing_slicing, clippy::unwrap_used, clippy::expect_used)]
@@ -18,8 +20,8 @@ use std::path::{Path, PathBuf};
 
 use unicode_normalization::UnicodeNormalization as _;
 
-/// Extensions of pictures that a name may have or lack.
-const PICTURE_EXTENSIONS: [&str; 6] = ["jpg", "jpeg", "png", "tif", "tiff", "webp"];
+use crate::image::formats::{NamedFormat, format_of_ending};
+
 /// Folder at the start of a name that counts for nothing.
 const IMAGE_FOLDER: &str = "images";
 /// Folders of files that belong to pictures but are none that are trained on.
@@ -71,6 +73,10 @@ pub(super) struct NameIndex {
     parts: Vec<Parts>,
     by_stem: BTreeMap<String, Vec<usize>>,
     by_joined_path: BTreeMap<String, Vec<usize>>,
+    /// Names with two extensions, by what is left without both.
+    by_inner_stem: BTreeMap<String, Vec<usize>>,
+    /// Number of pictures that are not read, by extension.
+    unread: BTreeMap<String, usize>,
 }
 
 /// A name in parts that are compared.
@@ -125,13 +131,18 @@ fn key(text: &str) -> String {
 /// A file name without the extension of a picture.
 fn stem(name: &str) -> &str {
     match name.rsplit_once('.') {
-        Some((stem, extension)) if !stem.is_empty() && is_picture_extension(extension) => stem,
+        Some((stem, extension)) if !stem.is_empty() && format_of_ending(extension).is_some() => stem,
         _ => name,
     }
 }
 
-fn is_picture_extension(extension: &str) -> bool {
-    PICTURE_EXTENSIONS.iter().any(|known| extension.eq_ignore_ascii_case(known))
+/// The extension of a file name; empty if it has none.
+fn extension(name: &str) -> &str {
+    name.rsplit_once('.').map_or("", |(_, extension)| extension)
+}
+
+fn is_readable(extension: &str) -> bool {
+    format_of_ending(extension) == Some(NamedFormat::Readable)
 }
 
 impl NameIndex {
@@ -141,6 +152,10 @@ impl NameIndex {
         for (number, parts) in index.parts.iter().enumerate() {
             index.by_stem.entry(parts.stem.clone()).or_default().push(number);
             index.by_joined_path.entry(parts.joined()).or_default().push(number);
+            let inner = stem(&parts.stem);
+            if inner != parts.stem {
+                index.by_inner_stem.entry(inner.to_owned()).or_default().push(number);
+            }
         }
         index.names = names;
         index
@@ -148,9 +163,14 @@ impl NameIndex {
 
     /// The pictures and PLY files in a folder and in those below it, without hidden ones. Links are followed.
     pub(super) fn of_folder(folder: &Path) -> Self {
-        let (mut names, mut seen) = (Vec::new(), BTreeSet::new());
-        list_files(folder, "", MAX_DEPTH, &mut names, &mut seen);
-        Self::new(names)
+        let mut list = FileList::default();
+        list.add(folder, "", MAX_DEPTH);
+        Self { unread: list.unread, ..Self::new(list.names) }
+    }
+
+    /// Number of pictures in the folder that are not read, by extension in lower case.
+    pub(super) fn unread(&self) -> &BTreeMap<String, usize> {
+        &self.unread
     }
 
     pub(super) fn names(&self) -> &[String] {
@@ -170,15 +190,25 @@ impl NameIndex {
                 .filter(|&i| self.parts.get(i).is_some_and(|parts| parts.may_stand_for(&wanted, kind)))
                 .collect()
         };
-        let candidates = of(&self.by_stem, &wanted.stem);
-        let best = self.best(&wanted, candidates);
+        // `a.heic.jpg` was made of `a.heic`, whatever else is called `a`.
+        if format_of_ending(extension(&wanted.last)).is_some_and(|format| format != NamedFormat::Readable) {
+            let best = self.best(&wanted, of(&self.by_stem, &key(&wanted.last)));
+            if best != Similar::Nothing {
+                return best;
+            }
+        }
+        let best = self.best(&wanted, of(&self.by_stem, &wanted.stem));
         if best != Similar::Nothing {
             return best;
         }
         // `left/a.jpg` became `left_a.jpg`, or the other way round.
         let joined = wanted.joined();
         let flat = of(&self.by_stem, &joined).into_iter().chain(of(&self.by_joined_path, &wanted.stem));
-        self.best(&wanted, flat.collect::<BTreeSet<_>>().into_iter().collect())
+        let best = self.best(&wanted, flat.collect::<BTreeSet<_>>().into_iter().collect());
+        if best != Similar::Nothing || kind != FileKind::Picture {
+            return best;
+        }
+        self.best(&wanted, of(&self.by_inner_stem, &wanted.stem))
     }
 
     /// The file `stem` + the extension of a picture: in the folder of `name`, or in one whose path `name` ends with.
@@ -215,7 +245,7 @@ impl NameIndex {
 impl Parts {
     /// Whether a file may be meant by a name at all.
     fn may_stand_for(&self, wanted: &Self, kind: FileKind) -> bool {
-        let extension = self.last.rsplit_once('.').map_or("", |(_, extension)| extension);
+        let extension = extension(&self.last);
         let common = self.common_folders(wanted);
         // Folders that only one of the two has.
         let own = |parts: &'_ Self| parts.folders().len() - common;
@@ -228,10 +258,10 @@ impl Parts {
             return false;
         }
         match kind {
-            FileKind::Picture => is_picture_extension(extension) && !has(here, &OTHER_FOLDERS),
+            FileKind::Picture => is_readable(extension) && !has(here, &OTHER_FOLDERS),
             FileKind::Mask => {
                 let is_mask = has(here, &OTHER_FOLDERS) || self.stem.contains("mask");
-                is_picture_extension(extension) && (is_mask || common > 0)
+                is_readable(extension) && (is_mask || common > 0)
             }
             FileKind::Listed => true,
             FileKind::Points => extension.eq_ignore_ascii_case("ply"),
@@ -260,37 +290,43 @@ impl Parts {
     }
 }
 
-/// Lists files below `folder` under names that start with `prefix`.
-fn list_files(
-    folder: &Path,
-    prefix: &str,
-    depth: usize,
-    names: &mut Vec<String>,
-    seen: &mut BTreeSet<PathBuf>,
-) {
-    let here = if folder.as_os_str().is_empty() { Path::new(".") } else { folder };
-    // Links may lead in circles.
-    let is_new = here.canonicalize().is_ok_and(|path| seen.insert(path));
-    let Ok(entries) = std::fs::read_dir(here) else { return };
-    if !is_new {
-        return;
-    }
-    let mut entries: Vec<String> =
-        entries.filter_map(|entry| entry.ok()?.file_name().into_string().ok()).take(MAX_FILES).collect();
-    entries.sort();
-    for name in entries {
-        if names.len() >= MAX_FILES {
+/// The files of a folder.
+#[derive(Default)]
+struct FileList {
+    names: Vec<String>,
+    unread: BTreeMap<String, usize>,
+    /// Folders that were listed, with links resolved.
+    seen: BTreeSet<PathBuf>,
+}
+
+impl FileList {
+    /// Adds the files below `folder` under names that start with `prefix`.
+    fn add(&mut self, folder: &Path, prefix: &str, depth: usize) {
+        let here = if folder.as_os_str().is_empty() { Path::new(".") } else { folder };
+        // Links may lead in circles.
+        let is_new = here.canonicalize().is_ok_and(|path| self.seen.insert(path));
+        let Ok(entries) = std::fs::read_dir(here) else { return };
+        if !is_new {
             return;
         }
-        if name.starts_with('.') || matches!(name.as_str(), "__MACOSX" | "@eaDir") {
-            continue;
-        }
-        let extension = name.rsplit_once('.').map_or("", |(_, extension)| extension);
-        let path = here.join(&name);
-        if is_picture_extension(extension) || extension.eq_ignore_ascii_case("ply") {
-            names.push(format!("{prefix}{name}"));
-        } else if depth > 0 && path.is_dir() {
-            list_files(&path, &format!("{prefix}{name}/"), depth - 1, names, seen);
+        let mut entries: Vec<String> =
+            entries.filter_map(|entry| entry.ok()?.file_name().into_string().ok()).take(MAX_FILES).collect();
+        entries.sort();
+        for name in entries {
+            if self.names.len() >= MAX_FILES {
+                return;
+            }
+            if name.starts_with('.') || matches!(name.as_str(), "__MACOSX" | "@eaDir") {
+                continue;
+            }
+            let (extension, path) = (extension(&name), here.join(&name));
+            if is_readable(extension) || extension.eq_ignore_ascii_case("ply") {
+                self.names.push(format!("{prefix}{name}"));
+            } else if depth > 0 && path.is_dir() {
+                self.add(&path, &format!("{prefix}{name}/"), depth - 1);
+            } else if format_of_ending(extension).is_some() {
+                *self.unread.entry(extension.to_ascii_lowercase()).or_default() += 1;
+            }
         }
     }
 }
@@ -331,6 +367,12 @@ mod tests {
             ("images/a.jpg", "rgb/a.jpg"),
             ("a", "images/a.png"),
             ("a.jpg", "images_4/a.png"),
+            ("a.HEIC", "a.jpg"),
+            ("a.DNG", "images/a.tif"),
+            ("a.bmp", "a.jfif"),
+            ("a.jpg", "a.jpe"),
+            ("a.heic", "a.heic.jpg"),
+            ("a.jpg", "a.jpg.png"),
         ];
         for (name, file) in cases {
             let names = index(&[file, "images/other.jpg", "masks/a.png", "depth/a.png"]);
@@ -353,6 +395,14 @@ mod tests {
             Similar::Several(["cam0/a.jpg", "cam1/a.jpg"]),
             "which of two cameras is not guessed"
         );
+    }
+
+    #[test]
+    fn a_file_with_two_extensions_comes_after_one_with_its_own() {
+        let names = index(&["a.jpg.png", "a.png", "b.jpg", "b.heic.jpg"]);
+        assert_eq!(found(&names, "a.jpg"), Some("a.png"));
+        assert_eq!(found(&names, "b.heic"), Some("b.heic.jpg"), "the copy of this very file");
+        assert_eq!(found(&index(&["a.jpg.heic"]), "a.jpg"), None, "it is not read");
     }
 
     #[test]

@@ -30,7 +30,12 @@ const OTHER: [&str; 14] =
 /// The format of a file by its ending, in any case; `None` if it is no picture.
 #[must_use]
 pub fn named_format(path: &Path) -> Option<NamedFormat> {
-    let ending = path.extension()?.to_str()?.to_ascii_lowercase();
+    format_of_ending(path.extension()?.to_str()?)
+}
+
+/// The format of files with an ending, in any case; `None` if they are no pictures.
+pub(crate) fn format_of_ending(ending: &str) -> Option<NamedFormat> {
+    let ending = ending.to_ascii_lowercase();
     let is_one_of = |list: &[&str]| list.contains(&ending.as_str());
     match () {
         () if is_one_of(&READABLE) => Some(NamedFormat::Readable),
