@@ -2,7 +2,7 @@
 //!
 //! | place | names for `sub/a.jpg` |
 //! |---|---|
-//! | mask folder: `masks`, `mask` or `segmentation` beside the images or in the dataset's folder | `sub/a.jpg.png` (COLMAP), `sub/a.png` (Brush, LichtFeld), `sub/a.jpg.mask.png` (RealityCapture), `sub/a.mask.png`, `sub/a_mask.png` (Metashape, 360toolkit) |
+//! | mask folder: `masks`, `mask` or `segmentation`, in any case, beside the images, in the dataset's folder or among the images | `sub/a.jpg.png` (COLMAP), `sub/a.png` (Brush, LichtFeld), `sub/a.jpg.mask.png` (RealityCapture), `sub/a.mask.png`, `sub/a_mask.png` (Metashape, 360toolkit) |
 //! | image folder | `sub/a.jpg.mask.png`, `sub/a.mask.png`, `sub/a_mask.png`, `sub/.mask/a.png` (RealityCapture) |
 //!
 //! In the mask folder, sub-folders may be missing where that is unique.
@@ -11,6 +11,7 @@
 use std::collections::BTreeMap;
 use std::path::{Path, PathBuf};
 
+use super::paths::file_in;
 use super::similar::NameIndex;
 use super::warning::Warning;
 use crate::image::{decode_mask_file, read_header};
@@ -35,10 +36,14 @@ pub(super) struct MaskFinder {
 impl MaskFinder {
     /// Looks into the mask folder `named`, or into the one of the dataset.
     pub(super) fn new(named: Option<&Path>, root: &Path, images: &Path) -> Self {
-        let beside = [Some(root), images.parent().filter(|above| above.starts_with(root))];
+        let above = images.parent().filter(|above| above.starts_with(root)).map(Path::to_owned);
         let usual = || {
-            let places = beside.into_iter().flatten();
-            places.flat_map(|place| MASK_FOLDERS.map(|name| place.join(name))).find(|folder| folder.is_dir())
+            let places =
+                [Some(root.to_owned()), above, Some(images.to_owned()), Some(file_in(root, "images"))];
+            let places = places.iter().flatten();
+            places
+                .flat_map(|place| MASK_FOLDERS.map(|name| file_in(place, name)))
+                .find(|folder| folder.is_dir())
         };
         let folder = named.map(Path::to_owned).or_else(usual);
         let folder = folder.map(|folder| {
@@ -177,6 +182,11 @@ mod tests {
             "masks/sub/a_mask.png",
             "mask/sub/a.png",
             "segmentation/sub/a.jpg",
+            "Masks/sub/a.PNG",
+            "MASK/sub/a.png",
+            "Segmentation/sub/a.tif",
+            "images/masks/sub/a.png",
+            "images/Mask/a.png",
             "images/sub/a.jpg.mask.png",
             "images/sub/a_mask.png",
             "images/sub/a_mask.jpg",

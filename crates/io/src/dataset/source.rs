@@ -262,7 +262,7 @@ pub(super) fn image_folder(
             false => Err(DatasetError::NoImageFolder { path: folder.clone() }),
         };
     }
-    let standard = root.join("images");
+    let standard = file_in(root, "images");
     if standard.is_dir() {
         return Ok(standard);
     }
