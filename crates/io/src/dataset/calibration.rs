@@ -5,6 +5,7 @@
 //! | focal length, principal point | those of COLMAP: a tenth to ten times the longer side, inside the image |
 //! | focal lengths of both axes | one at most twice the other |
 //! | principal point in the corner (0, 0) | never: a program left it unset |
+//! | principal point within 1 px of the corner | never: it is in fractions of the image |
 //! | distortion folds back inside the image | perspective models: anywhere; fisheye models, whose images are often circles: within 60 degrees from the axis |
 //! | strong distortion in a narrow view | a point within 30 degrees from the axis moves by a quarter of its distance from the centre |
 #![deny(clippy::indexing_slicing, clippy::unwrap_used, clippy::expect_used)]
@@ -54,6 +55,16 @@ pub(super) fn doubt(camera: &SourceCamera) -> Option<String> {
         return Some(format!(
             "principal point is (0, 0) px, as if it was unset (expected near the middle of the pictures of {}x{} px)",
             camera.width, camera.height
+        ));
+    }
+    if centre.iter().all(|place| (0.0..=1.0).contains(place)) {
+        return Some(format!(
+            "principal point is ({}, {}) px, as if it was a fraction of the size (expected px, near the middle of the \
+             pictures of {}x{} px)",
+            short_numbers(&centre[0].to_string()),
+            short_numbers(&centre[1].to_string()),
+            camera.width,
+            camera.height
         ));
     }
     if centre.iter().zip(size).any(|(place, size)| !(0.0..=size).contains(place)) {
@@ -164,6 +175,12 @@ mod tests {
             [640, 480],
             &[500.0, 500.0, 0.0, 0.0],
             "principal point is (0, 0) px, as if it was unset",
+        );
+        doubts(
+            M::Pinhole,
+            [160, 90],
+            &[93.0, 93.0, 0.5, 0.5],
+            "principal point is (0.5, 0.5) px, as if it was a fraction of the size",
         );
         doubts(M::Pinhole, [640, 480], &[500.0, 210.0, 320.0, 240.0], "focal lengths are 500 and 210 px");
         doubts(M::SimpleRadial, [640, 480], &[400.0, 320.0, 240.0, -0.5], "folds back");
