@@ -258,6 +258,7 @@ fn matrices_may_be_in_a_row_scaled_or_utf_16() {
         assert_eq!(found.frames[0].pose().unwrap(), pose, "{matrix}");
     }
     for matrix in ["[0, 0, 1, 4]", "[[0, 0, 1, 4], 0, 0, 0, 0]", "[[0, 0, 1], [0, 1, 0], [-1, 0, 0]]", "7"] {
+        // No frame has another one.
         assert!(transforms::parse(plain.replace(rows, matrix).as_bytes()).is_err(), "{matrix}");
     }
     // Mirrored, and another scale along one axis.
@@ -285,6 +286,9 @@ fn a_frame_with_a_number_that_is_none_costs_itself() {
         ("0.5]", "-Infinity]"),
         ("0.5]", "null]"),
         ("0.5]", "-nan(ind)]"),
+        ("0.5]", "\"x\"]"),
+        ("0.5]", "0.5, 1]"),
+        ("transform_matrix", "matrix"),
         ("\"transform", "\"fl_x\": NaN, \"transform"),
         ("\"transform", "\"w\": -3, \"transform"),
     ] {
@@ -330,10 +334,8 @@ fn errors_name_the_place_in_the_json() {
         assert_eq!(place_and_line(json), expected);
     }
     assert_eq!(
-        place_and_line(&with_frames(&format!(
-            "{frame}, {{\"file_path\": \"b\", \"transform_matrix\": [[1, 0, 0, 0]]}}"
-        ))),
-        "frames[1].transform_matrix: invalid length 1, expected 3 or 4 rows of 4 numbers (line 1, column 182)"
+        place_and_line(&with_frames("{\"file_path\": \"b\", \"transform_matrix\": [[1, 0, 0, 0]]}")),
+        "frames[0].transform_matrix: invalid length 1, expected 3 or 4 rows of 4 numbers (line 1, column 76)"
     );
     assert_eq!(
         place_and_line(&with_frames(&frame.replace("0.5", "\"x\""))),

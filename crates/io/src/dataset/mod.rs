@@ -10,6 +10,7 @@
 //! single images are collected in [`Dataset::skipped`] and [`Dataset::warnings`]; a [`DatasetError`] makes the whole
 //! dataset unusable.
 
+mod any_json;
 mod assemble;
 mod calibration;
 pub mod camera_model;

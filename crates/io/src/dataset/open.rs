@@ -140,6 +140,7 @@ fn open_json(
     for JsonFile { path, content, roles } in &files {
         let mut unused = 0;
         report.warnings.extend(scaled_poses(path, content));
+        report.skipped.extend(content.skipped.iter().cloned());
         for (frame, &role) in content.frames.iter().zip(roles) {
             if role == SplitRole::Unused {
                 unused += 1;

@@ -5,6 +5,7 @@
 //! ```
 //! Matrices are `world_from_camera` in OpenGL axes (x right, y up, z backwards): columns 1 and 2 change sign to reach
 //! OpenCV axes, then the inverse is the pose. The intrinsics of a frame take precedence over those of the file.
+//! A frame without an image or a matrix is skipped.
 //! `aabb_scale`, `scale`, `offset`, `sharpness` and similar keys belong to other programs and are ignored.
 //!
 //! Parsing is typed and streaming, so memory grows with the frames and not with other content of the file.
@@ -21,23 +22,29 @@ use gausset_core::{Pose, se3};
 use serde::Deserialize;
 use serde::de::{Deserializer, Error as _, SeqAccess, Visitor};
 
+use super::any_json::{AnyNumbers, AnyText};
 use super::colmap::open_regular;
 use super::error::{DatasetError, DatasetProblem};
 use super::limits::{MAX_IMAGES, MAX_JSON_BYTES, MAX_JSON_DEPTH, MAX_NAME_BYTES};
-use super::warning::SkipReason;
+use super::warning::{SkipReason, SkippedImage};
 use crate::text::excerpt;
 use values::{CalibrationMatrix, Flag, Matrix, Real};
 
 /// Largest deviation of the last row of a pose matrix from 0 0 0 1.
 const LAST_ROW_TOLERANCE: f64 = 1e-6;
 
+/// Fewer frames than this may be unusable.
+const MAX_SKIPPED: usize = 2000;
+
 /// Content of a file.
 #[derive(Clone, Debug, Default, PartialEq)]
 pub struct Transforms {
     /// Intrinsics for all frames.
     pub intrinsics: Intrinsics,
-    /// Frames in file order.
+    /// Frames in file order, at least one.
     pub frames: Vec<Frame>,
+    /// Frames without a path of an image or without a matrix.
+    pub skipped: Vec<SkippedImage>,
     /// `applied_transform`: rows of `dataset_from_original`.
     pub applied_transform: Option<[[f64; 4]; 3]>,
     /// Factor of the key `applied_scale`: see [`AppliedTransform::scale`](super::AppliedTransform::scale).
@@ -176,28 +183,53 @@ with_intrinsics!(RawFile {
 });
 
 with_intrinsics!(RawFrame {
-    file_path: String,
-    transform_matrix: Matrix,
+    file_path: Option<AnyText>,
+    transform_matrix: Option<AnyNumbers>,
     mask_path: Option<String>,
 });
 
-/// Deserialises a list with a limit on its length.
-fn bounded_list<'de, A: SeqAccess<'de>, T: Deserialize<'de>, U>(
-    mut items: A,
-    what: &'static str,
-    convert: impl Fn(T) -> Result<U, DatasetProblem>,
-) -> Result<Vec<U>, A::Error> {
-    let mut list = Vec::new();
-    while let Some(item) = items.next_element::<T>()? {
-        if list.len() as u64 >= MAX_IMAGES {
-            return Err(A::Error::custom(format_args!("too many {what} (expected at most {MAX_IMAGES})")));
-        }
-        list.push(convert(item).map_err(A::Error::custom)?);
-    }
-    Ok(list)
+/// What every frame should have: a file with too few such frames is refused with the place of the first other one.
+#[derive(Deserialize)]
+struct StrictFile {
+    #[allow(dead_code, reason = "only the error of the first frame is used")]
+    frames: Vec<StrictFrame>,
 }
 
-struct Frames(Vec<Frame>);
+#[derive(Deserialize)]
+#[allow(dead_code, reason = "only the error of the first frame is used")]
+struct StrictFrame {
+    file_path: Name,
+    transform_matrix: Matrix,
+}
+
+/// The path of an image.
+struct Name;
+
+impl<'de> Deserialize<'de> for Name {
+    fn deserialize<D: Deserializer<'de>>(deserializer: D) -> Result<Self, D::Error> {
+        let name = String::deserialize(deserializer)?;
+        name_length(name.len()).map_or(Ok(Self), |problem| Err(D::Error::custom(problem)))
+    }
+}
+
+/// What is wrong with the length of a name in bytes.
+fn name_length(bytes: usize) -> Option<DatasetProblem> {
+    (bytes == 0 || bytes > MAX_NAME_BYTES).then_some(DatasetProblem::NameLength { bytes })
+}
+
+#[derive(Default)]
+struct Frames {
+    usable: Vec<Frame>,
+    /// At most [`MAX_SKIPPED`].
+    skipped: Vec<SkippedImage>,
+    count: u64,
+}
+
+/// What is wrong with a frame, and its name if it has one.
+struct UnusableFrame {
+    name: Option<String>,
+    problem: String,
+}
 
 impl<'de> Deserialize<'de> for Frames {
     fn deserialize<D: Deserializer<'de>>(deserializer: D) -> Result<Self, D::Error> {
@@ -207,12 +239,39 @@ impl<'de> Deserialize<'de> for Frames {
             fn expecting(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
                 f.write_str("a list of frames")
             }
-            fn visit_seq<A: SeqAccess<'de>>(self, items: A) -> Result<Frames, A::Error> {
-                bounded_list(items, "frames", RawFrame::into_frame).map(Frames)
+            fn visit_seq<A: SeqAccess<'de>>(self, mut items: A) -> Result<Frames, A::Error> {
+                let mut all = Frames::default();
+                while let Some(frame) = items.next_element::<RawFrame>()? {
+                    all.add(frame).map_err(A::Error::custom)?;
+                }
+                Ok(all)
             }
         }
         deserializer.deserialize_seq(List)
     }
+}
+
+impl Frames {
+    fn add(&mut self, frame: RawFrame) -> Result<(), String> {
+        let index = self.count;
+        if index >= MAX_IMAGES {
+            return Err(too_many("frames"));
+        }
+        self.count += 1;
+        match frame.into_frame() {
+            Ok(frame) => self.usable.push(frame),
+            Err(UnusableFrame { name, problem }) if self.skipped.len() < MAX_SKIPPED => {
+                let name = name.unwrap_or_else(|| format!("frames[{index}]"));
+                self.skipped.push(SkippedImage { name, reason: SkipReason::Export(problem) });
+            }
+            Err(_) => {}
+        }
+        Ok(())
+    }
+}
+
+fn too_many(what: &str) -> String {
+    format!("too many {what} (expected at most {MAX_IMAGES})")
 }
 
 struct Names(Vec<String>);
@@ -225,8 +284,15 @@ impl<'de> Deserialize<'de> for Names {
             fn expecting(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
                 f.write_str("a list of file names")
             }
-            fn visit_seq<A: SeqAccess<'de>>(self, items: A) -> Result<Names, A::Error> {
-                bounded_list(items, "names", Ok::<String, DatasetProblem>).map(Names)
+            fn visit_seq<A: SeqAccess<'de>>(self, mut items: A) -> Result<Names, A::Error> {
+                let mut list = Vec::new();
+                while let Some(name) = items.next_element()? {
+                    if list.len() as u64 >= MAX_IMAGES {
+                        return Err(A::Error::custom(too_many("names")));
+                    }
+                    list.push(name);
+                }
+                Ok(Names(list))
             }
         }
         deserializer.deserialize_seq(List)
@@ -234,17 +300,32 @@ impl<'de> Deserialize<'de> for Names {
 }
 
 impl RawFrame {
-    fn into_frame(mut self) -> Result<Frame, DatasetProblem> {
-        if self.file_path.is_empty() || self.file_path.len() > MAX_NAME_BYTES {
-            return Err(DatasetProblem::NameLength { bytes: self.file_path.len() });
-        }
+    fn into_frame(mut self) -> Result<Frame, UnusableFrame> {
         let intrinsics = Some(self.intrinsics()).filter(|i| *i != Intrinsics::default()).map(Box::new);
-        Ok(Frame {
-            file_path: self.file_path,
-            mask_path: self.mask_path.filter(|name| !name.trim().is_empty()),
-            matrix: self.transform_matrix.0,
-            intrinsics,
-        })
+        let nameless = |problem: String| UnusableFrame { name: None, problem };
+        let file_path = match self.file_path {
+            Some(AnyText::Text(name)) => match name_length(name.len()) {
+                None => name,
+                Some(problem) => return Err(nameless(problem.to_string())),
+            },
+            Some(AnyText::TooLong(bytes)) => {
+                return Err(nameless(DatasetProblem::NameLength { bytes }.to_string()));
+            }
+            Some(AnyText::Other) => {
+                return Err(nameless("file_path is no text (expected a path)".to_owned()));
+            }
+            None => return Err(nameless("file_path is missing or null (expected a path)".to_owned())),
+        };
+        let numbers = self.transform_matrix.as_ref();
+        match AnyNumbers::of_shape(numbers, "transform_matrix", Matrix::EXPECTED, Matrix::has_shape) {
+            Ok(values) => Ok(Frame {
+                file_path,
+                mask_path: self.mask_path.filter(|name| !name.trim().is_empty()),
+                matrix: Matrix::of_values(values),
+                intrinsics,
+            }),
+            Err(problem) => Err(UnusableFrame { name: Some(file_path), problem: format!("pose: {problem}") }),
+        }
     }
 }
 
@@ -280,8 +361,31 @@ pub fn parse(bytes: &[u8]) -> Result<Transforms, (String, DatasetProblem)> {
     }
     check_depth(&bytes)?;
     let bytes = values::with_quoted_non_finite(&bytes);
-    let mut json = serde_json::Deserializer::from_slice(&bytes);
-    let mut raw: RawFile = serde_path_to_error::deserialize(&mut json).map_err(|e| {
+    let mut raw: RawFile = deserialise(&bytes)?;
+    let Frames { usable: frames, skipped, count } = std::mem::take(&mut raw.frames);
+    if count == 0 {
+        return Err(("frames".to_owned(), DatasetProblem::NoFrames));
+    }
+    let intrinsics = raw.intrinsics();
+    if frames.is_empty() || skipped.len() == MAX_SKIPPED {
+        deserialise::<StrictFile>(&bytes)?;
+        return Err(("frames".to_owned(), DatasetProblem::NoFrames));
+    }
+    Ok(Transforms {
+        intrinsics,
+        frames,
+        skipped,
+        applied_transform: raw.applied_transform.map(|m| [m.0[0], m.0[1], m.0[2]]),
+        applied_scale: raw.applied_scale.map(|v| v.0),
+        ply_file_path: raw.ply_file_path.filter(|name| !name.trim().is_empty()),
+        split_lists: [raw.train_filenames, raw.val_filenames, raw.test_filenames].map(|l| l.map(|n| n.0)),
+        has_aabb_scale: raw.aabb_scale.is_some(),
+    })
+}
+
+fn deserialise<'de, T: Deserialize<'de>>(bytes: &'de [u8]) -> Result<T, (String, DatasetProblem)> {
+    let mut json = serde_json::Deserializer::from_slice(bytes);
+    let content = serde_path_to_error::deserialize(&mut json).map_err(|e| {
         let path = e.path().to_string();
         // `?` means a key that was not read yet.
         let place = path.trim_end_matches(['.', '?']);
@@ -289,19 +393,7 @@ pub fn parse(bytes: &[u8]) -> Result<Transforms, (String, DatasetProblem)> {
         (if place.is_empty() { line } else { excerpt(place) }, problem)
     })?;
     json.end().map_err(|e| json_problem(&e))?;
-    if raw.frames.0.is_empty() {
-        return Err(("frames".to_owned(), DatasetProblem::NoFrames));
-    }
-    let intrinsics = raw.intrinsics();
-    Ok(Transforms {
-        intrinsics,
-        frames: raw.frames.0,
-        applied_transform: raw.applied_transform.map(|m| [m.0[0], m.0[1], m.0[2]]),
-        applied_scale: raw.applied_scale.map(|v| v.0),
-        ply_file_path: raw.ply_file_path.filter(|name| !name.trim().is_empty()),
-        split_lists: [raw.train_filenames, raw.val_filenames, raw.test_filenames].map(|l| l.map(|n| n.0)),
-        has_aabb_scale: raw.aabb_scale.is_some(),
-    })
+    Ok(content)
 }
 
 /// Position and problem of a JSON error.

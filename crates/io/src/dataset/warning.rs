@@ -52,7 +52,7 @@ pub enum SkipReason {
     /// The camera is too far from the origin for single precision.
     #[error("pose: camera is {0:e} units from the origin (expected at most {MAX_DISTANCE:e})")]
     TooFar(f64),
-    /// The camera file of another program has no usable pose or lens for it.
+    /// The camera file has no usable pose or lens for it.
     #[error("{}", short_numbers(.0))]
     Export(String),
     /// Another image is the same file: by the same name, another spelling, or a link.

@@ -7,42 +7,85 @@
 
 use std::sync::Arc;
 
-use gausset_core::se3;
+use gausset_core::se3::{self, Mat3};
 use serde::Deserialize;
+use serde::de::DeserializeOwned;
 
-use super::json::{self, Number, values};
+use super::json::{self, Number};
 use super::lens::{Distortion, ExportLens, LensUnit, perspective};
 use super::{Export, ExportFrame, pose_from_centre};
+use crate::dataset::any_json::{AnyNumbers, AnyText};
 use crate::file_problem::FileProblem;
 
 #[derive(Deserialize)]
 #[serde(expecting = "a camera with img_name, position and rotation")]
 struct Camera {
-    img_name: String,
+    img_name: Option<AnyText>,
     width: Number,
     height: Number,
-    position: [Number; 3],
-    rotation: [[Number; 3]; 3],
+    position: Option<AnyNumbers>,
+    rotation: Option<AnyNumbers>,
     fx: Number,
     fy: Number,
     cx: Option<Number>,
     cy: Option<Number>,
 }
 
+/// What every camera should have: a file without any such camera is refused with the place of the first.
+#[derive(Deserialize)]
+#[serde(expecting = "a camera with img_name, position and rotation")]
+#[allow(dead_code, reason = "only the error of the first camera is used")]
+struct StrictCamera {
+    img_name: String,
+    position: [Number; 3],
+    rotation: [[Number; 3]; 3],
+}
+
 /// Parses a list of cameras.
 ///
 /// # Errors
-/// Another format.
+/// Another format, or no camera has a pose.
 pub fn parse(bytes: &[u8]) -> Result<Export, FileProblem> {
-    let cameras: Vec<Camera> = json::parse(bytes)?;
+    let cameras: Vec<Camera> = list(bytes)?;
     let mut found = Export::default();
-    for camera in cameras {
-        let lens = lens(&camera);
-        let rotation = se3::transpose(&camera.rotation.map(values));
-        let pose = pose_from_centre(rotation, values(camera.position)).map_err(|e| e.to_string());
-        found.frames.push(ExportFrame { name: camera.img_name, pose, lens: Arc::new(lens) });
+    let mut is_any_complete = cameras.is_empty();
+    for (camera, index) in cameras.into_iter().zip(0..) {
+        let lens = Arc::new(lens(&camera));
+        let values = values(&camera);
+        is_any_complete |= values.is_ok() && matches!(camera.img_name, Some(AnyText::Text(_)));
+        let pose = values.and_then(|(rotation, centre)| {
+            pose_from_centre(se3::transpose(&rotation), centre).map_err(|e| e.to_string())
+        });
+        match camera.img_name {
+            Some(AnyText::Text(name)) if !name.is_empty() => {
+                found.frames.push(ExportFrame { name, pose, lens });
+            }
+            _ => found.unregistered.push(format!("camera {index}")),
+        }
+    }
+    if !is_any_complete {
+        list::<StrictCamera>(bytes)?;
     }
     Ok(found)
+}
+
+/// The cameras of a file: a list, or one under the key `cameras`.
+fn list<T: DeserializeOwned>(bytes: &[u8]) -> Result<Vec<T>, FileProblem> {
+    #[derive(Deserialize)]
+    struct File<T> {
+        cameras: Vec<T>,
+    }
+    if json::is_object(bytes) {
+        json::parse(bytes).map(|file: File<T>| file.cameras)
+    } else {
+        json::parse(bytes)
+    }
+}
+
+/// Rotation and position of a camera.
+fn values(camera: &Camera) -> Result<(Mat3, [f64; 3]), String> {
+    let rotation = AnyNumbers::rotation(camera.rotation.as_ref(), "rotation")?;
+    Ok((rotation, AnyNumbers::list(camera.position.as_ref(), "position")?))
 }
 
 fn lens(camera: &Camera) -> Result<ExportLens, String> {

@@ -19,6 +19,11 @@ pub(super) fn parse<T: DeserializeOwned>(bytes: &[u8]) -> Result<T, FileProblem>
     serde_json::from_str(&with_null(&text)).map_err(|e| FileProblem::new("JSON", json_problem(&e)))
 }
 
+/// Whether a file is an object and not a list.
+pub(super) fn is_object(bytes: &[u8]) -> bool {
+    decode_text(bytes).trim_start().starts_with('{')
+}
+
 /// The text with `null` for numbers that JSON does not have. Lines stay as they are.
 fn with_null(text: &str) -> Cow<'_, str> {
     const WORDS: [&str; 3] = ["NaN", "-Infinity", "Infinity"];

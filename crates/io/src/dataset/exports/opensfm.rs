@@ -15,12 +15,13 @@ use std::sync::Arc;
 
 use gausset_core::{Pose, se3};
 use serde::Deserialize;
-use serde::de::{Deserializer, IgnoredAny, MapAccess, Visitor};
+use serde::de::{DeserializeOwned, Deserializer, IgnoredAny, MapAccess, Visitor};
 
 use super::json::{self, Number, values};
 use super::lens::{Distortion, ExportLens, LensUnit, fisheye, perspective};
 use super::{Export, ExportFrame, GREY, SharedLens};
 use crate::dataset::CameraModel;
+use crate::dataset::any_json::AnyNumbers;
 use crate::file_problem::FileProblem;
 use crate::text::excerpt;
 
@@ -37,10 +38,34 @@ struct Reconstruction {
 #[derive(Deserialize)]
 #[serde(expecting = "a shot with rotation and translation")]
 struct Shot {
-    rotation: [Number; 3],
-    translation: [Number; 3],
+    rotation: Option<AnyNumbers>,
+    translation: Option<AnyNumbers>,
     #[serde(default)]
     camera: String,
+}
+
+impl Shot {
+    /// Rotation and translation.
+    fn values(&self) -> Result<[[f64; 3]; 2], String> {
+        let rotation = AnyNumbers::list(self.rotation.as_ref(), "rotation")?;
+        Ok([rotation, AnyNumbers::list(self.translation.as_ref(), "translation")?])
+    }
+}
+
+/// What every shot should have: a file without any such shot is refused with the place of the first.
+#[derive(Deserialize)]
+#[serde(expecting = "a reconstruction with its shots")]
+struct StrictReconstruction {
+    #[allow(dead_code, reason = "only the error of the first shot is used")]
+    shots: BTreeMap<String, StrictShot>,
+}
+
+#[derive(Deserialize)]
+#[serde(expecting = "a shot with rotation and translation")]
+#[allow(dead_code, reason = "only the error of the first shot is used")]
+struct StrictShot {
+    rotation: [Number; 3],
+    translation: [Number; 3],
 }
 
 /// Values of a camera: text, numbers, and what other versions add.
@@ -88,9 +113,9 @@ impl<'de> Deserialize<'de> for Points {
 /// Parses the largest reconstruction, shots sorted by name; shots of the others count as unregistered.
 ///
 /// # Errors
-/// Another format.
+/// Another format, or no shot has a pose.
 pub fn parse(bytes: &[u8]) -> Result<Export, FileProblem> {
-    let mut all: Vec<Reconstruction> = json::parse(bytes)?;
+    let mut all: Vec<Reconstruction> = list(bytes)?;
     let count = all.len();
     let largest = (0..count).rev().max_by_key(|&k| all.get(k).map_or(0, |r| r.shots.len()));
     let Some(largest) = largest else { return Err(FileProblem::new("reconstructions", "none")) };
@@ -98,9 +123,14 @@ pub fn parse(bytes: &[u8]) -> Result<Export, FileProblem> {
     let lenses: BTreeMap<String, SharedLens> =
         best.cameras.iter().map(|(id, camera)| (id.clone(), Arc::new(lens(id, camera)))).collect();
     let mut found = Export { chosen: (count > 1).then_some((count, largest)), ..Export::default() };
-    for (name, Shot { rotation, translation, camera }) in best.shots {
-        let turn = se3::so3_exp(values(rotation));
-        let pose = Pose::from_matrix(turn, values(translation)).map_err(|e| e.to_string());
+    if !best.shots.is_empty() && best.shots.values().all(|shot| shot.values().is_err()) {
+        list::<StrictReconstruction>(bytes)?;
+    }
+    for (name, shot) in best.shots {
+        let pose = shot.values().and_then(|[rotation, translation]| {
+            Pose::from_matrix(se3::so3_exp(rotation), translation).map_err(|e| e.to_string())
+        });
+        let camera = shot.camera;
         let lens = lenses.get(&camera).cloned().unwrap_or_else(|| {
             Arc::new(Err(format!("OpenSfM's camera \"{}\" is not in the file", excerpt(&camera))))
         });
@@ -112,6 +142,11 @@ pub fn parse(bytes: &[u8]) -> Result<Export, FileProblem> {
     found.unregistered = all.into_iter().flat_map(|r| r.shots.into_keys()).collect();
     found.unregistered.sort();
     Ok(found)
+}
+
+/// The reconstructions of a file: a list, or one alone.
+fn list<T: DeserializeOwned>(bytes: &[u8]) -> Result<Vec<T>, FileProblem> {
+    if json::is_object(bytes) { json::parse(bytes).map(|one| vec![one]) } else { json::parse(bytes) }
 }
 
 /// The lens of a camera.

@@ -76,13 +76,24 @@ pub(super) struct Matrix(pub(super) [[f64; 4]; 4]);
 
 impl<'de> Deserialize<'de> for Matrix {
     fn deserialize<D: Deserializer<'de>>(deserializer: D) -> Result<Self, D::Error> {
-        let values = deserializer.deserialize_seq(Grid {
-            expected: "3 or 4 rows of 4 numbers",
-            fits: |rows, columns| matches!((rows, columns), (3 | 4, 4) | (12 | 16, 0)),
-        })?;
+        let grid = Grid { expected: Self::EXPECTED, fits: Self::has_shape };
+        Ok(Self(Self::of_values(&deserializer.deserialize_seq(grid)?)))
+    }
+}
+
+impl Matrix {
+    pub(super) const EXPECTED: &str = "3 or 4 rows of 4 numbers";
+
+    /// Whether it may have so many rows and columns; 0 columns: numbers without rows.
+    pub(super) fn has_shape(rows: usize, columns: usize) -> bool {
+        matches!((rows, columns), (3 | 4, 4) | (12 | 16, 0))
+    }
+
+    /// The matrix of numbers row by row.
+    pub(super) fn of_values(values: &[f64]) -> [[f64; 4]; 4] {
         let mut matrix = [[0.0, 0.0, 0.0, 1.0]; 4];
         matrix.iter_mut().zip(values.as_chunks().0).for_each(|(row, found)| *row = *found);
-        Ok(Self(matrix))
+        matrix
     }
 }
 
