@@ -20,6 +20,9 @@ use crate::dataset::DatasetKind;
 use crate::file_problem::FileProblem;
 use crate::input;
 
+/// Largest number of files by which a folder of keyframes is recognised: the first may be broken.
+const MAX_KEYFRAMES_LOOKED_AT: usize = 20;
+
 #[derive(Deserialize)]
 #[serde(untagged)]
 enum Value {
@@ -55,14 +58,15 @@ pub fn parse(bytes: &[u8], name: &str) -> Result<ExportFrame, FileProblem> {
     Ok(ExportFrame { name: name.to_owned(), pose, lens: Arc::new(lens) })
 }
 
-/// The first camera of a raw data folder or of its `keyframes`; corrected ones are preferred where they have pictures.
+/// The first camera that is recognised of a raw data folder or of its `keyframes`; corrected ones are preferred where they have pictures.
 pub(super) fn keyframes(folder: &Path) -> Option<PathBuf> {
     [folder.join("keyframes"), folder.to_owned()].iter().find_map(|base| {
         let has_corrected = base.join("corrected_images").is_dir();
         let corrected = has_corrected.then(|| base.join("corrected_cameras"));
-        let first = |cameras: PathBuf| cameras_in(&cameras).into_iter().next();
-        let file = corrected.and_then(first).or_else(|| first(base.join("cameras")))?;
-        (recognise(&file) == Some(DatasetKind::Polycam)).then_some(file)
+        let some = |cameras: PathBuf| Some(cameras_in(&cameras)).filter(|files| !files.is_empty());
+        let files = corrected.and_then(some).or_else(|| some(base.join("cameras")))?;
+        let is_keyframe = |file: &PathBuf| recognise(file) == Some(DatasetKind::Polycam);
+        files.into_iter().take(MAX_KEYFRAMES_LOOKED_AT).find(is_keyframe)
     })
 }
 
