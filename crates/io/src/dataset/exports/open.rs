@@ -13,6 +13,7 @@ use crate::dataset::source::{OTHER_IMAGE_FOLDERS, SplitRole, read_ply};
 use crate::dataset::warning::{SkipReason, Warning};
 use crate::dataset::{Dataset, DatasetKind, OpenOptions};
 use crate::file_problem::FileProblem;
+use crate::image::formats::is_readable;
 use crate::input;
 use crate::text::is_lfs_pointer;
 
@@ -197,17 +198,22 @@ fn newest_splats(root: &Path) -> Option<String> {
     Some(format!("point_cloud/iteration_{newest}/point_cloud.ply"))
 }
 
-/// The pictures of a folder, sorted by name.
+/// The pictures of a folder, sorted by name: JPEG and PNG, or without them those of other kinds.
 fn pictures_in(folder: &Path) -> Vec<String> {
     let entries = input::read_dir(folder).into_iter().flatten().flatten();
     let mut names: Vec<String> = entries
         .filter_map(|entry| entry.file_name().into_string().ok())
         .filter(|name| !name.starts_with('.'))
-        .filter(|name| ["jpg", "jpeg", "png"].iter().any(|wanted| has_extension(Path::new(name), wanted)))
+        .filter(|name| is_readable(Path::new(name)))
         .collect();
     names.sort();
     names
 }
+    // A WebP beside a JPEG is a copy of it.
+    let is_usual = |name: &String| ["jpg", "jpeg", "png"].iter().any(|e| has_extension(Path::new(name), e));
+    if names.iter().any(is_usual) {
+        names.retain(is_usual);
+    }
 
 /// The folder that has the most of the pictures, or the most pictures if they have no names.
 fn image_folder(
@@ -239,6 +245,10 @@ fn image_folder(
     }
     let count = |folder: &Path| match frames {
         [] => pictures_in(folder).len().min(1),
+    if *kind == DatasetKind::Bundler {
+        // The names of a list above `bundle/` are relative to its folder.
+        candidates.extend(bundler_list(file).and_then(|list| Some(list.parent()?.to_owned())));
+    }
         frames => {
             let names = NameResolver::new(folder, options.allow_outside);
             let is_there = |f: &&ExportFrame| names.find(&f.name, ExtensionRule::MayBeMissing).is_ok();
