@@ -168,7 +168,8 @@ fn metashape_has_its_own_order_of_tangential_terms_and_measures_from_the_middle(
 #[test]
 fn a_lens_that_no_model_expresses_is_named_with_what_to_do() {
     for (kind, terms, wanted) in [
-        ("frame", "<f>52</f><b2>0.3</b2>", "Metashape's sensor \"X\": b2 is 0.3 (expected 0: "),
+        ("frame", "<f>52</f><b2>0.9</b2>", "Metashape's sensor \"X\": b2 is 0.9 (expected 0: "),
+        ("frame", "<f>52</f><p1>0.1</p1><p3>9</p3>", "Metashape's sensor \"X\": p3 is 9 (expected 0: "),
         ("frame", "<f>52</f><k4>0.1</k4>", "Metashape's sensor \"X\": k4 is 0.1 (expected 0: "),
         (
             "equisolid_fisheye",

@@ -227,6 +227,19 @@ pub enum Warning {
     } else if *with == 0 {
         format!("none of {} fits a picture by its name (expected, for example, {}.png for {name})", counted(*files, "file"), name_stem(name))
     } else {
+    /// Terms of lenses that hardly matter are left out.
+    #[error(
+        "{}: {first}{}", path.display(),
+        if *count > 1 { format!(" (and {})", counted(count - 1, "more term")) } else { String::new() }
+    )]
+    TermsDropped {
+        /// The file with the cameras.
+        path: PathBuf,
+        /// Number of terms.
+        count: usize,
+        /// The first one, as a line.
+        first: String,
+    },
         format!("{} of {} have no mask and are used whole (the first: {name})", pictures - with, counted(*pictures, "picture"))
     })]
     MasksMissing {

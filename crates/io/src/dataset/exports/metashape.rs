@@ -6,6 +6,8 @@
 //!                      Since 2.0 one for each `component` that a camera names
 //! frame sensor         (x', y') = (x, y) (1 + k1 r² + …) + (p1 (r² + 2x²) + 2 p2 x y, p2 (r² + 2y²) + 2 p1 x y)
 //!                      u = w/2 + cx + x' (f + b1) + y' b2, v = h/2 + cy + y' f: OpenCV has p1 and p2 the other way round
+//!                      p3 and p4, factors (1 + p3 r² + p4 r⁴) of the tangential terms, and b2 are only read where they
+//!                      move no point by more than a quarter of a pixel
 //! fisheye sensor       the same of (x, y) · θ/r
 //! spherical sensor     u = w/2 + w/(2 pi) atan2(x, z), v = h/2 + w/(2 pi) atan2(y, hypot(x, z))
 //! ```
@@ -23,6 +25,8 @@ use super::{Export, ExportFrame, SharedLens, parse_numbers, pose_from_centre};
 use crate::file_problem::FileProblem;
 use crate::text::excerpt;
 
+/// Largest displacement by a term that is left out because no COLMAP model has it, px.
+const MAX_DROPPED: f64 = 0.25;
 /// What to do about a lens that cannot be used.
 const UNDISTORT: &str = "export undistorted pictures with their cameras from Metashape";
 
@@ -99,16 +103,22 @@ fn parse_chunk(chunk: Node<'_, '_>) -> Result<Export, FileProblem> {
             components.insert(id.to_owned(), chunk_similarity(component)?);
         }
     }
+    let mut found = Export::default();
     let sensors: BTreeMap<&str, SharedLens> = chunk
         .children()
         .filter(|n| n.has_tag_name("sensors"))
         .flat_map(|n| n.children())
         .filter(|n| n.has_tag_name("sensor"))
-        .map(|sensor| (sensor.attribute("id").unwrap_or_default(), Arc::new(lens(sensor))))
+        .map(|sensor| {
+            let lens = lens(sensor).map(|(lens, dropped)| {
+                found.approximations.extend(dropped);
+                lens
+            });
+            (sensor.attribute("id").unwrap_or_default(), Arc::new(lens))
+        })
         .collect();
     let no_sensor: SharedLens =
         Arc::new(Err("its sensor is not in the file; export the cameras again".into()));
-    let mut found = Export::default();
     let mut named = BTreeSet::new();
     let cameras = chunk.children().filter(|n| n.has_tag_name("cameras")).flat_map(|n| n.descendants());
     for camera in cameras.filter(|n| n.has_tag_name("camera")) {
@@ -148,8 +158,8 @@ fn pose_in(world: &Similarity, transform: &str) -> Result<Pose, String> {
     pose_from_centre(rotation, centre).map_err(|e| e.to_string())
 }
 
-/// The lens of a sensor.
-fn lens(sensor: Node<'_, '_>) -> Result<ExportLens, String> {
+/// The lens of a sensor, and a line for each of its terms that is left out.
+fn lens(sensor: Node<'_, '_>) -> Result<(ExportLens, Vec<String>), String> {
     let label = excerpt(sensor.attribute("label").unwrap_or_default());
     let of_sensor = |problem: String| format!("Metashape's sensor \"{label}\": {problem}; {UNDISTORT}");
     let calibrations = || sensor.children().filter(|n| n.has_tag_name("calibration"));
@@ -161,7 +171,7 @@ fn lens(sensor: Node<'_, '_>) -> Result<ExportLens, String> {
     let kind = calibration.and_then(|n| n.attribute("type")).or_else(|| sensor.attribute("type"));
     let kind = kind.unwrap_or("frame");
     if kind == "spherical" {
-        return Ok(ExportLens::panorama(size));
+        return Ok((ExportLens::panorama(size), Vec::new()));
     }
     let calibration = calibration.ok_or_else(|| of_sensor("calibration is missing".to_owned()))?;
     let value = |name: &str| -> Result<f64, String> {
@@ -174,10 +184,24 @@ fn lens(sensor: Node<'_, '_>) -> Result<ExportLens, String> {
             "f is missing (expected the calibration of Metashape, or PhotoScan 1.3)".to_owned(),
         ));
     }
-    for (name, what) in [("b2", "skew"), ("p3", "a tangential term"), ("p4", "a tangential term")] {
-        if value(name)? != 0.0 {
-            let problem =
-                format!("{name} is {} (expected 0: no COLMAP model has {what} like it)", value(name)?);
+    // Displacements in px at the border, where they are largest.
+    let [width, height] = size.map_or([f64::INFINITY; 2], |size| size.map(|side| side as f64));
+    let f = value("f")?;
+    let r2 = (width * width + height * height) / (4.0 * f * f);
+    let tangential = 3.0 * f * r2 * (value("p1")?.abs() + value("p2")?.abs());
+    let mut dropped = Vec::new();
+    for (name, what, at_border) in [
+        ("b2", "skew", 0.5 * height / f),
+        ("p3", "a tangential term", tangential * r2),
+        ("p4", "a tangential term", tangential * r2 * r2),
+    ] {
+        let (term, moved) = (value(name)?, (value(name)? * at_border).abs());
+        if term != 0.0 && moved < MAX_DROPPED {
+            dropped.push(format!(
+                "Metashape's sensor \"{label}\": {name} is {term} and left out: it moves no point by more than {moved:.3} px"
+            ));
+        } else if term != 0.0 {
+            let problem = format!("{name} is {term} (expected 0: no COLMAP model has {what} like it)");
             return Err(of_sensor(problem));
         }
     }
@@ -193,5 +217,5 @@ fn lens(sensor: Node<'_, '_>) -> Result<ExportLens, String> {
             return Err(of_sensor(format!("type is {} ({expected})", excerpt(other))));
         }
     };
-    Ok(ExportLens { model, size, unit: LensUnit::PixelFromMiddle, params })
+    Ok((ExportLens { model, size, unit: LensUnit::PixelFromMiddle, params }, dropped))
 }

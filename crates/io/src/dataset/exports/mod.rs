@@ -48,6 +48,8 @@ pub struct Export {
     pub points: Vec<Point>,
     /// Number of points left out because they are not finite.
     pub dropped_points: usize,
+    /// Lenses of which negligible terms were left out, as text.
+    pub approximations: Vec<String>,
     /// Number of reconstructions in the file and index of the one that was read, if there are several.
     pub chosen: Option<(usize, usize)>,
 }

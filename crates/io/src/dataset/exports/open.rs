@@ -96,6 +96,10 @@ fn warn(export: &Export, file: &Path, report: &mut Findings) {
         let listed = count + export.frames.len();
         report.warnings.push(Warning::WithoutPose { path: path(), count, listed });
     }
+    if let Some(first) = export.approximations.first() {
+        let (count, first) = (export.approximations.len(), first.clone());
+        report.warnings.push(Warning::TermsDropped { path: path(), count, first });
+    }
     if export.dropped_points > 0 {
         report.warnings.push(Warning::PointsDropped { path: path(), count: export.dropped_points });
     }
