@@ -168,14 +168,16 @@ impl From<DatasetError> for Failure {
                 );
                 Self::new("dataset", line)
             }
-            DatasetError::NotADataset { ref path, splats: None, .. } => match advice_for_photographs(path) {
-                Some(advice) => {
-                    let line = error.to_string();
-                    let found = line.rsplit_once("; ").map_or(line.as_str(), |(found, _)| found);
-                    Self::new("dataset", format!("{found}; {advice}"))
+            DatasetError::NotADataset { ref path, splats: None, ref deeper } if deeper.is_empty() => {
+                match advice_for_photographs(path) {
+                    Some(advice) => {
+                        let line = error.to_string();
+                        let found = line.rsplit_once("; ").map_or(line.as_str(), |(found, _)| found);
+                        Self::new("dataset", format!("{found}; {advice}"))
+                    }
+                    None => Self::from_error("dataset", error),
                 }
-                None => Self::from_error("dataset", error),
-            },
+            }
             _ => Self::from_error("dataset", error),
         }
     }

@@ -174,7 +174,7 @@ fn splats_info(path: &Path, spz: SpzFrameArgs, console: &Console) -> Result<Stat
 fn dataset_info(path: &Path, args: &InfoArgs, console: &Console) -> Result<Status, EarlyExit> {
     let allow_outside = args.allow_outside;
     let dataset = match dataset::open(path, &OpenOptions { allow_outside, ..OpenOptions::default() }) {
-        Err(error @ DatasetError::NotADataset { .. }) => {
+        Err(error) if matches!(&error, DatasetError::NotADataset { deeper, .. } if deeper.is_empty()) => {
             return match RecognisedFile::recognise_folder(path) {
                 Some(made) => recognised_info(&made, console),
                 None => Err(Failure::from(error).into()),
