@@ -156,6 +156,7 @@ fn all_variants() -> Vec<&'static str> {
             W::SimilarNames { .. } | W::BrokenModel { .. } | W::FoundDeeper { .. } => {}
             W::PointsFound { .. } | W::ScaledPoses { .. } | W::DoubtfulCamera { .. } => {}
             W::MasksMissing { .. } | W::InvertedMasks { .. } => {}
+            W::OtherJsonFile { .. } | W::TermsDropped { .. } => {}
             W::FarCameras { .. } | W::FarCoordinates { .. } | W::GeoreferenceUnreadable { .. } => {}
         }
     }
@@ -189,7 +190,7 @@ fn all_variants() -> Vec<&'static str> {
             "MissingFiles Rescaled SeveralModels TwoSources OtherImageFolder NoPoints PointsDropped PointsUnreadable FramesUnreadable \
              Orientation UnusedFrames UnknownSplitNames MaskResized FewImages CoincidentCameras ListedTwice SimilarNames BrokenModel FoundDeeper \
              PointsFound ScaledPoses DoubtfulCamera MasksMissing InvertedMasks WithoutPose \
-             FarCameras FarCoordinates GeoreferenceUnreadable",
+             FarCameras FarCoordinates GeoreferenceUnreadable OtherJsonFile TermsDropped",
         ),
         ("ImageProblem", "Io Empty Format Variant Header Truncated Size Decode Changed"),
     ];
@@ -569,6 +570,29 @@ fn json_mistakes() -> Vec<Mistake> {
             });
             scene
         }),
+        edited("json_row_of_one_matrix_null", ", [0, 0, 0, 1]]", ", null]"),
+        edited("json_path_of_one_frame_null", "\"images/0.png\"", "null"),
+        edited("json_path_of_one_frame_empty", "\"images/0.png\"", "\"\""),
+        edited("json_matrix_of_one_frame_missing", "transform_matrix", "matrix"),
+        with("json_without_any_matrix", {
+            let scene = json(FOCAL, "");
+            scene.edit("transforms.json", |text| text.replace("transform_matrix", "matrix"));
+            scene
+        }),
+        with("json_of_another_name", {
+            let scene = json(FOCAL, "");
+            let at = |name: &str| scene.path().join(name);
+            std::fs::rename(at("transforms.json"), at("transforms_colmap.json")).unwrap();
+            scene
+        }),
+        with("json_of_two_other_names", {
+            let scene = json(FOCAL, "");
+            let at = |name: &str| scene.path().join(name);
+            std::fs::copy(at("transforms.json"), at("a.json")).unwrap();
+            std::fs::rename(at("transforms.json"), at("b.json")).unwrap();
+            scene
+        }),
+        with("json_centre_as_fraction", json(&format!("{FOCAL} \"cx\": 0.5, \"cy\": 0.5,"), "")),
         edited("json_key_twice", FOCAL, "\"fl_x\": 14, \"fl_x\": 15,"),
         with("json_focal_missing", json("", "")),
         with("json_focal_negative", json(FOCAL, "\"fl_x\": -3,")),
@@ -642,6 +666,24 @@ fn export_mistakes() -> Vec<Mistake> {
             "trajectory.txt",
             b"# timestamp tx ty tz qx qy qz qw\n0.5 0 0 0 0 0 0 1\n",
         ),
+        of("export_of_openmvg_as_binary", "sfm_data.bin", b"\0\x01"),
+        of(
+            "export_in_longitude_and_latitude",
+            "x.csv",
+            b"#name,longitude,latitude,alt,heading,pitch,roll,f\n0.png,8.5,47.3,400,0,0,0,28\n",
+        ),
+        of("export_of_outer_parameters", "x.csv", b"#name,x,y,alt,heading,pitch,roll\n0.png,0,0,1,0,0,0\n"),
+        of(
+            "export_without_any_rotation",
+            "cameras.json",
+            b"[{\"id\": 0, \"img_name\": \"0\", \"width\": 16, \"height\": 12, \"fx\": 14, \"fy\": 14, \
+              \"position\": [0, 0, 1]}]",
+        ),
+        Mistake::new("export_with_a_tiny_skew", {
+            let scene = metashape(&(good.clone() + &camera("1", "1 0 0 4 0 1 0 0 0 0 1 0 0 0 0 1")));
+            scene.edit("cameras.xml", |text| text.replace("<f>14</f>", "<f>14</f><b2>-0.2</b2><p3>0.1</p3>"));
+            scene
+        }),
         of("export_not_downloaded", "cameras.xml", LFS_POINTER),
         Mistake::new("export_of_two_programs", two),
         Mistake::new("export_without_poses", metashape("<camera label=\"0\"/>")),

@@ -13,6 +13,8 @@ use super::similar::{FileKind, NameIndex, Similar};
 use super::transforms::{self, Transforms};
 use super::warning::{SkipReason, Warning};
 use super::{DatasetKind, OpenOptions, Point};
+use crate::ownership::is_gausset_owned;
+use crate::run_folder::RUN_MARKER;
 use crate::splat::{self, Initial, ReadLimits, SplatError};
 
 /// Folders of a COLMAP model below the dataset folder that take precedence over a `transforms.json`.
@@ -27,6 +29,8 @@ const JSON_FILES: [&str; 2] = ["transforms_train.json", "transforms.json"];
 const INPUT_MODEL_FOLDER: &str = "distorted";
 /// Largest number of folders whose sub-folders are searched.
 const MAX_FOLDERS: usize = 200;
+/// Largest number of JSON files of other names that are looked at.
+const MAX_JSON_FILES: usize = 100;
 /// Image folders to try if there is no `images`.
 pub(super) const OTHER_IMAGE_FOLDERS: [&str; 4] = ["images_2", "images_4", "images_8", "input"];
 
@@ -121,6 +125,22 @@ pub(super) fn find(
         return Ok(source);
     }
     if deeper.is_empty()
+        && let Some(json) = other_json(path)?
+    {
+        warnings.push(Warning::OtherJsonFile { root: path.to_owned(), used: json.clone() });
+        return read_json(path, &json, warnings).map(Source::Json);
+    }
+    if deeper.is_empty() {
+        let mut found = exports_below(path);
+        if let [_] = found.as_slice()
+            && let Some((used, source)) = found.pop()
+        {
+            warnings.push(Warning::FoundDeeper { root: path.to_owned(), used });
+            return source.map(Source::Export);
+        }
+        deeper = found.into_iter().map(|(folder, _)| folder).collect();
+    }
+    if deeper.is_empty()
         && let Some(error) = exports::why_not_read_in(path)
     {
         return Err(error);
@@ -165,6 +185,32 @@ fn datasets_below(path: &Path) -> Vec<PathBuf> {
     let mut found = folders_below(path);
     found.retain(|folder| is_dataset(folder));
     found
+}
+
+/// The only JSON file of a folder, under any name, whose start has frames with matrices.
+///
+/// # Errors
+/// There are two.
+fn other_json(path: &Path) -> Result<Option<PathBuf>, DatasetError> {
+    let entries = std::fs::read_dir(path).into_iter().flatten().filter_map(|entry| Some(entry.ok()?.path()));
+    let mut files: Vec<PathBuf> = entries.filter(|file| has_extension(file, "json")).collect();
+    files.sort();
+    let mut found = files.into_iter().take(MAX_JSON_FILES).filter(|file| exports::has_frames(file));
+    match (found.next(), found.next()) {
+        (Some(first), Some(second)) if !is_gausset_owned(path, RUN_MARKER) => {
+            let folder = path.to_owned();
+            Err(DatasetError::SeveralExports { folder, first, second, programs: ["Nerfstudio"; 2] })
+        }
+        (first, _) => Ok(first.filter(|_| !is_gausset_owned(path, RUN_MARKER))),
+    }
+}
+
+/// Folders in a folder that have the cameras of another program, sorted, with their source.
+fn exports_below(path: &Path) -> Vec<(PathBuf, Result<ExportSource, DatasetError>)> {
+    let folders = folders_below(path).into_iter().take(MAX_FOLDERS);
+    let found =
+        folders.filter_map(|folder| exports::find_in(&folder).transpose().map(|found| (folder, found)));
+    found.collect()
 }
 
 /// Visible folders in a folder, sorted.

@@ -181,6 +181,14 @@ pub enum Warning {
         /// The model or folder that is used.
         used: PathBuf,
     },
+    /// The cameras are those of a JSON file with another name.
+    #[error("{}: no transforms.json; using {}", root.display(), used.display())]
+    OtherJsonFile {
+        /// The folder that was given.
+        root: PathBuf,
+        /// The file that is used.
+        used: PathBuf,
+    },
     /// The points are those of a file that the source does not name.
     #[error("{}: taken for the points, because {} has none", path.display(), source_file.display())]
     PointsFound {
@@ -219,14 +227,6 @@ pub enum Warning {
         /// What is wrong with it.
         doubt: String,
     },
-    /// There are masks, but not for all images.
-    #[error("{}: masks: {}", folder.display(), if let Some(other) = other {
-        format!("none is a picture that is read (expected PNG, JPEG, TIFF or WebP, found {other}); convert them to PNG")
-    } else if *files == 0 {
-        "the folder is empty".to_owned()
-    } else if *with == 0 {
-        format!("none of {} fits a picture by its name (expected, for example, {}.png for {name})", counted(*files, "file"), name_stem(name))
-    } else {
     /// Terms of lenses that hardly matter are left out.
     #[error(
         "{}: {first}{}", path.display(),
@@ -240,6 +240,14 @@ pub enum Warning {
         /// The first one, as a line.
         first: String,
     },
+    /// There are masks, but not for all images.
+    #[error("{}: masks: {}", folder.display(), if let Some(other) = other {
+        format!("none is a picture that is read (expected PNG, JPEG, TIFF or WebP, found {other}); convert them to PNG")
+    } else if *files == 0 {
+        "the folder is empty".to_owned()
+    } else if *with == 0 {
+        format!("none of {} fits a picture by its name (expected, for example, {}.png for {name})", counted(*files, "file"), name_stem(name))
+    } else {
         format!("{} of {} have no mask and are used whole (the first: {name})", pictures - with, counted(*pictures, "picture"))
     })]
     MasksMissing {

@@ -3,9 +3,10 @@
 use std::io::Read;
 use std::path::{Path, PathBuf};
 
-use super::{bundler, decode_text, parse_numbers, polycam, realitycapture};
+use super::open::MAX_BYTES;
+use super::{bundler, decode_text, openmvg, parse_numbers, polycam, realitycapture};
 use crate::dataset::error::DatasetProblem;
-use crate::dataset::paths::is_named;
+use crate::dataset::paths::{has_extension, is_named};
 use crate::dataset::{DatasetError, DatasetKind};
 use crate::input;
 use crate::ownership;
@@ -14,12 +15,16 @@ use crate::text::is_lfs_pointer;
 
 /// Number of leading bytes by which a file is recognised.
 const START_BYTES: u64 = 4096;
+/// Number of leading bytes that must have the first frame of a JSON file.
+const START_BYTES_OF_FRAMES: u64 = 1 << 16;
 /// What OpenSfM writes beside its `reconstruction.json`, which is preferred.
 const TOPOCENTRIC: &str = "reconstruction.topocentric.json";
 /// Largest number of sub-folders that are searched.
 const MAX_FOLDERS: usize = 200;
-/// Largest number of sidecars of which one must be RealityCapture's.
-const MAX_SIDECARS: usize = 8;
+/// Largest number of sidecars of a folder of which one must be RealityCapture's.
+const MAX_SIDECARS: usize = 1000;
+/// Largest number of folders below a folder of a dataset that are searched for sidecars.
+const MAX_SIDECAR_FOLDERS: usize = 1000;
 
 /// A camera file, and the folder of the dataset.
 #[derive(Clone, Debug, PartialEq)]
@@ -28,11 +33,14 @@ pub(in crate::dataset) struct ExportSource {
     pub(super) kind: DatasetKind,
     /// The file; the first of several for sidecars and keyframes.
     pub(super) file: PathBuf,
+    /// Folder of the file; for sidecars the one whose sub-folders are read as well.
+    pub(super) folder: PathBuf,
 }
 
 impl ExportSource {
     pub(in crate::dataset) fn new(root: &Path, kind: DatasetKind, file: &Path) -> Self {
-        Self { root: root.to_owned(), kind, file: file.to_owned() }
+        let folder = file.parent().unwrap_or(Path::new(""));
+        Self { root: root.to_owned(), kind, file: file.to_owned(), folder: folder.to_owned() }
     }
 }
 
@@ -46,7 +54,7 @@ pub fn recognise(file: &Path) -> Option<DatasetKind> {
     if !["xml", "csv", "json", "out", "xmp"].contains(&&*extension) || !file.is_file() {
         return None;
     }
-    let start = start_of(file)?;
+    let start = start_of(file, START_BYTES)?;
     let text = decode_text(&start);
     match &*extension {
         "xml" => (root_element(&text) == "document").then_some(DatasetKind::Metashape),
@@ -58,10 +66,19 @@ pub fn recognise(file: &Path) -> Option<DatasetKind> {
 }
 
 /// The first bytes of a file.
-fn start_of(file: &Path) -> Option<Vec<u8>> {
+fn start_of(file: &Path, bytes: u64) -> Option<Vec<u8>> {
     let mut start = Vec::new();
-    input::open(file, input::NO_LIMIT).ok()?.take(START_BYTES).read_to_end(&mut start).ok()?;
+    input::open(file, input::NO_LIMIT).ok()?.take(bytes).read_to_end(&mut start).ok()?;
     Some(start)
+}
+
+/// Whether the first text of a JSON file has frames with matrices, as a `transforms.json`.
+pub(in crate::dataset) fn has_frames(file: &Path) -> bool {
+    let start = if file.is_file() { start_of(file, START_BYTES_OF_FRAMES) } else { None };
+    start.is_some_and(|start| {
+        let text = decode_text(&start);
+        ["\"frames\"", "\"transform_matrix\""].iter().all(|key| text.contains(key))
+    })
 }
 
 /// Why the first file with cameras in a folder, or directly below, is not read.
@@ -79,6 +96,7 @@ pub(in crate::dataset) fn why_not_read(file: &Path) -> Option<DatasetError> {
     let (_, extension) = name.rsplit_once('.')?;
     let is_known = match extension {
         "nvm" | "sfm" | "xml" | "csv" | "out" => true,
+        "bin" => name.starts_with("sfm_data"),
         "json" => is_camera_json(&name),
         "npy" => name == "poses_bounds.npy",
         "txt" => ["trajectory", "groundtruth"].iter().any(|part| name.contains(part)),
@@ -87,7 +105,7 @@ pub(in crate::dataset) fn why_not_read(file: &Path) -> Option<DatasetError> {
     if !is_known || !file.is_file() {
         return None;
     }
-    let start = start_of(file)?;
+    let start = start_of(file, START_BYTES)?;
     if is_lfs_pointer(&start) {
         return Some(DatasetError::malformed(file, "content", DatasetProblem::LfsPointer));
     }
@@ -97,6 +115,11 @@ pub(in crate::dataset) fn why_not_read(file: &Path) -> Option<DatasetError> {
             ("VisualSFM", "save it as bundle.out, with list.txt beside it")
         }
         "sfm" if text.trim_start().starts_with('{') => ("Meshroom", "export it with the node ExportColmap"),
+        "bin" => ("OpenMVG, binary,", "convert it to JSON with openMVG_main_ConvertSfM_DataFormat"),
+        "csv" if realitycapture::is_geographic_table(&start) => (
+            "RealityCapture, longitude and latitude,",
+            "export Internal/External camera parameters in a local or projected coordinate system",
+        ),
         "xml" if root_element(&text) == "BlocksExchange" => {
             ("ContextCapture, BlocksExchange,", "export the cameras for COLMAP")
         }
@@ -116,7 +139,12 @@ fn is_tum_trajectory(text: &str) -> bool {
 
 /// Whether a JSON file with this name, in lower case, may be a camera file.
 fn is_camera_json(name: &str) -> bool {
-    ["reconstruction.json", TOPOCENTRIC, "cameras.json"].contains(&name) || name.starts_with("sfm_data")
+    name == "cameras.json" || name.starts_with("sfm_data") || is_reconstruction(name)
+}
+
+/// Whether a file with this name, in lower case, may be a reconstruction of OpenSfM.
+fn is_reconstruction(name: &str) -> bool {
+    name.starts_with("reconstruction") && name.ends_with(".json")
 }
 
 /// Name of the first element of an XML file.
@@ -129,18 +157,17 @@ fn root_element(text: &str) -> &str {
 /// JSON files differ in their first keys.
 fn recognise_json(text: &str) -> Option<DatasetKind> {
     let text = text.trim_start();
-    if text.starts_with('{') {
-        let has = |key: &str| text.contains(&format!("\"{key}\""));
-        return if has("sfm_data_version") {
-            Some(DatasetKind::OpenMvg)
-        } else if has("t_00") && has("t_23") && has("fx") {
-            Some(DatasetKind::Polycam)
-        } else {
-            None
-        };
+    let has = |key: &str| text.contains(&format!("\"{key}\""));
+    if has("sfm_data_version") && text.starts_with('{') {
+        return Some(DatasetKind::OpenMvg);
     }
-    let first = text.strip_prefix('[')?.trim_start().strip_prefix('{')?.trim_start();
-    let key = first.strip_prefix('"')?.split('"').next()?;
+    if has("t_00") && has("t_23") && has("fx") && text.starts_with('{') {
+        return Some(DatasetKind::Polycam);
+    }
+    if let Some(object) = text.strip_prefix('{') {
+        return recognise_object(object, has);
+    }
+    let (key, _) = first_entry(text.strip_prefix('[')?.trim_start().strip_prefix('{')?)?;
     let of_camera = ["id", "img_name", "width", "height", "position", "rotation", "fx", "fy"];
     let of_reconstruction = [
         "cameras",
@@ -163,6 +190,23 @@ fn recognise_json(text: &str) -> Option<DatasetKind> {
     }
 }
 
+/// An object in place of the usual list: `{"cameras": [..]}` of 3DGS, or one reconstruction of OpenSfM.
+fn recognise_object(object: &str, has: impl Fn(&str) -> bool) -> Option<DatasetKind> {
+    let (key, value) = first_entry(object)?;
+    if key == "cameras" && value.starts_with('[') && has("img_name") {
+        return Some(DatasetKind::Inria);
+    }
+    let is_reconstruction = ["cameras", "shots"].contains(&key) && value.starts_with('{');
+    (is_reconstruction && (has("projection_type") || has("shots")) && !has("frames"))
+        .then_some(DatasetKind::OpenSfm)
+}
+
+/// The first key of an object and what follows its colon.
+fn first_entry(object: &str) -> Option<(&str, &str)> {
+    let (key, rest) = object.trim_start().strip_prefix('"')?.split_once('"')?;
+    Some((key, rest.trim_start().strip_prefix(':').unwrap_or(rest).trim_start()))
+}
+
 /// The camera file of a dataset folder: in it, or directly below.
 ///
 /// # Errors
@@ -175,9 +219,26 @@ pub(in crate::dataset) fn find_in(root: &Path) -> Result<Option<ExportSource>, D
     let (mut found, folders) = candidates(root, root);
     // An undistorted copy below the folder of a program is its own.
     let above: Vec<DatasetKind> = found.iter().map(|source| source.kind).collect();
-    for folder in folders.into_iter().filter(|folder| !ownership::is_gausset_owned(folder, RUN_MARKER)) {
-        let (below, _) = candidates(root, &folder);
+    let folders = || folders.iter().filter(|folder| !ownership::is_gausset_owned(folder, RUN_MARKER));
+    for folder in folders() {
+        let (below, _) = candidates(root, folder);
         found.extend(below.into_iter().filter(|source| !above.contains(&source.kind)));
+    }
+    if found.is_empty() {
+        // Sidecars beside photographs in sub-folders of an image folder.
+        let mut left = MAX_SIDECAR_FOLDERS;
+        found.extend(folders().filter_map(|folder| {
+            let file = first_sidecar(folder, realitycapture::SIDECAR_DEPTH, &mut left)?;
+            let source = ExportSource::new(root, DatasetKind::RealityCapture, &file);
+            Some(ExportSource { folder: folder.clone(), ..source })
+        }));
+    }
+    if found.len() > 1 && found.iter().all(|source| source.kind == DatasetKind::OpenMvg) {
+        // The scene before reconstruction lies in a folder of its own.
+        let posed: Vec<ExportSource> = found.iter().filter(|source| has_poses(source)).cloned().collect();
+        if posed.len() == 1 {
+            found = posed;
+        }
     }
     match &found[..] {
         [first, second, ..] => Err(DatasetError::SeveralExports {
@@ -190,10 +251,18 @@ pub(in crate::dataset) fn find_in(root: &Path) -> Result<Option<ExportSource>, D
     }
 }
 
+/// Whether a file of OpenMVG has poses.
+fn has_poses(source: &ExportSource) -> bool {
+    input::read(&source.file, MAX_BYTES).is_ok_and(|bytes| openmvg::has_poses(&bytes))
+}
+
 /// Camera files in a folder, sorted by name, and its sub-folders.
 fn candidates(root: &Path, folder: &Path) -> (Vec<ExportSource>, Vec<PathBuf>) {
     let (files, folders) = files_and_folders(folder);
-    let has_reconstruction = files.iter().any(|file| is_named(file, "reconstruction.json"));
+    // Of several reconstructions the usual one is meant.
+    let usual = ["reconstruction.json", TOPOCENTRIC]
+        .into_iter()
+        .find(|name| files.iter().any(|file| is_named(file, name)));
     let mut found = Vec::new();
     let mut sidecars = 0;
     for path in files {
@@ -202,7 +271,8 @@ fn candidates(root: &Path, folder: &Path) -> (Vec<ExportSource>, Vec<PathBuf>) {
         let extension = name.rsplit_once('.').map_or("", |(_, extension)| extension);
         match extension {
             "xml" | "csv" | "out" | "npy" => {}
-            "json" if is_camera_json(&name) && !(name == TOPOCENTRIC && has_reconstruction) => {}
+            "json" if is_reconstruction(&name) && usual.is_some_and(|usual| name != usual) => continue,
+            "json" if is_camera_json(&name) => {}
             "xmp" if sidecars < MAX_SIDECARS => sidecars += 1,
             _ => continue,
         }
@@ -215,6 +285,18 @@ fn candidates(root: &Path, folder: &Path) -> (Vec<ExportSource>, Vec<PathBuf>) {
     }
     found.extend(polycam::keyframes(folder).map(|file| ExportSource::new(root, DatasetKind::Polycam, &file)));
     (found, folders)
+}
+
+/// The first sidecar of RealityCapture in a folder or below.
+fn first_sidecar(folder: &Path, depth: usize, folders_left: &mut usize) -> Option<PathBuf> {
+    *folders_left = folders_left.checked_sub(1)?;
+    let (files, folders) = files_and_folders(folder);
+    let mut sidecars = files.into_iter().filter(|file| has_extension(file, "xmp")).take(MAX_SIDECARS);
+    let is_wanted = |file: &PathBuf| recognise(file) == Some(DatasetKind::RealityCapture);
+    sidecars.find(is_wanted).or_else(|| {
+        let below = depth.checked_sub(1)?;
+        folders.iter().find_map(|folder| first_sidecar(folder, below, folders_left))
+    })
 }
 
 /// Files of a folder, and at most [`MAX_FOLDERS`] folders, both sorted and without hidden ones.

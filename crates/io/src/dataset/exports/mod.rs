@@ -30,7 +30,7 @@ use gausset_core::se3::{self, Mat3};
 
 use super::{DatasetKind, Point};
 pub use find::recognise;
-pub(super) use find::{ExportSource, find_in, why_not_read, why_not_read_in};
+pub(super) use find::{ExportSource, find_in, has_frames, why_not_read, why_not_read_in};
 pub use lens::{ExportLens, LensUnit};
 pub(super) use open::{of_file, open};
 

@@ -18,7 +18,7 @@ use crate::input;
 use crate::text::is_lfs_pointer;
 
 /// Largest size of a camera file, bytes.
-const MAX_BYTES: u64 = 512 << 20;
+pub(super) const MAX_BYTES: u64 = 512 << 20;
 /// Largest size of a sidecar or keyframe, bytes.
 const MAX_SMALL_BYTES: u64 = 4 << 20;
 /// Number of names by which the folder of the pictures is found.
@@ -30,7 +30,7 @@ pub(in crate::dataset) fn open(
     options: &OpenOptions,
     mut report: Findings,
 ) -> Result<Dataset, DatasetError> {
-    let ExportSource { root, kind, file } = &source;
+    let ExportSource { root, kind, file, .. } = &source;
     let of_program = |problem: FileProblem| {
         let place = format!("{}: {}", kind.program(), problem.location);
         DatasetError::malformed(file, place, DatasetProblem::Export(problem.problem))
@@ -110,8 +110,7 @@ fn warn(export: &Export, file: &Path, report: &mut Findings) {
 
 /// Reads the files of a source. `pictures` is the folder of the pictures, for a format without names.
 fn read(source: &ExportSource, pictures: Option<&Path>) -> Result<Result<Export, FileProblem>, DatasetError> {
-    let ExportSource { kind, file, .. } = source;
-    let folder = file.parent().unwrap_or(Path::new(""));
+    let ExportSource { kind, file, folder, .. } = source;
     let bytes = bytes_of(file, MAX_BYTES)?;
     Ok(match kind {
         DatasetKind::Metashape => metashape::parse(&decode_text(&bytes)),
@@ -210,14 +209,14 @@ fn pictures_in(folder: &Path) -> Vec<String> {
         .filter(|name| !name.starts_with('.'))
         .filter(|name| is_readable(Path::new(name)))
         .collect();
-    names.sort();
-    names
-}
     // A WebP beside a JPEG is a copy of it.
     let is_usual = |name: &String| ["jpg", "jpeg", "png"].iter().any(|e| has_extension(Path::new(name), e));
     if names.iter().any(is_usual) {
         names.retain(is_usual);
     }
+    names.sort();
+    names
+}
 
 /// The folder that has the most of the pictures, or the most pictures if they have no names.
 fn image_folder(
@@ -231,9 +230,8 @@ fn image_folder(
             false => Err(DatasetError::NoImageFolder { path: folder.clone() }),
         };
     }
-    let ExportSource { root, kind, file } = source;
+    let ExportSource { root, kind, file, folder: beside } = source;
     let standard = root.join("images");
-    let beside = file.parent().unwrap_or(root);
     let mut candidates = Vec::new();
     if *kind == DatasetKind::Polycam {
         candidates.extend(polycam::images_beside(beside));
@@ -247,12 +245,12 @@ fn image_folder(
     if *kind != DatasetKind::Llff {
         candidates.extend(folders_in(root));
     }
-    let count = |folder: &Path| match frames {
-        [] => pictures_in(folder).len().min(1),
     if *kind == DatasetKind::Bundler {
         // The names of a list above `bundle/` are relative to its folder.
         candidates.extend(bundler_list(file).and_then(|list| Some(list.parent()?.to_owned())));
     }
+    let count = |folder: &Path| match frames {
+        [] => pictures_in(folder).len().min(1),
         frames => {
             let names = NameResolver::new(folder, options.allow_outside);
             let is_there = |f: &&ExportFrame| names.find(&f.name, ExtensionRule::MayBeMissing).is_ok();

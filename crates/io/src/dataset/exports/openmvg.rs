@@ -14,7 +14,7 @@ use std::fmt;
 use std::sync::Arc;
 
 use serde::Deserialize;
-use serde::de::{Deserializer, SeqAccess, Visitor};
+use serde::de::{Deserializer, IgnoredAny, SeqAccess, Visitor};
 
 use super::json::{self, Number, values};
 use super::lens::{Distortion, ExportLens, LensUnit, fisheye, perspective};
@@ -153,6 +153,15 @@ pub fn parse(bytes: &[u8]) -> Result<Export, FileProblem> {
         found.add_point(position, GREY);
     }
     Ok(found)
+}
+
+/// Whether a scene has poses.
+pub(super) fn has_poses(bytes: &[u8]) -> bool {
+    #[derive(Deserialize)]
+    struct Poses {
+        extrinsics: Vec<IgnoredAny>,
+    }
+    json::parse::<Poses>(bytes).is_ok_and(|scene| !scene.extrinsics.is_empty())
 }
 
 /// Lenses by the id of their intrinsic.

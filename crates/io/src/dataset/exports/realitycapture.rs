@@ -91,6 +91,19 @@ pub fn is_table(start: &[u8]) -> bool {
     table(&text).reader.byte_headers().is_ok_and(|header| Columns::find(header).is_some())
 }
 
+/// Whether the start of a file has the columns of a table with positions as longitude and latitude.
+#[must_use]
+pub(super) fn is_geographic_table(start: &[u8]) -> bool {
+    let text = decode_text(start);
+    table(&text).reader.byte_headers().is_ok_and(|header| {
+        let has = |name: &str| {
+            let bare = |title: &[u8]| title.strip_prefix(b"#").unwrap_or(title).to_ascii_lowercase();
+            header.iter().any(|title| bare(title) == name.as_bytes())
+        };
+        ["name", "longitude", "latitude", "pitch", "roll"].into_iter().all(has)
+    })
+}
+
 /// Parses a table.
 ///
 /// # Errors
@@ -141,7 +154,8 @@ fn pose_of(columns: &Columns, cell: &impl Fn(usize) -> Result<f64, String>) -> R
 
 fn lens_of(columns: &Columns, cell: &impl Fn(usize) -> Result<f64, String>) -> Result<ExportLens, String> {
     let optional = |at: Option<usize>| at.map_or(Ok(0.0), cell);
-    let focal = cell(columns.focal.ok_or_else(|| format!("column f is missing; {UNDISTORT}"))?)?;
+    let focal = columns.focal.ok_or("column f is missing; export \"Internal/External camera parameters\"")?;
+    let focal = cell(focal)?;
     let [px, py] = columns.principal_point;
     let mut terms = [0.0; 6];
     for (term, at) in terms.iter_mut().zip(columns.distortion) {
@@ -173,7 +187,7 @@ pub fn opengl_rotation(heading: f64, pitch: f64, roll: f64) -> Mat3 {
 pub(super) const NAMESPACE: &str = "capturingreality";
 
 /// Depth of sub-folders that are searched for sidecars.
-const SIDECAR_DEPTH: usize = 4;
+pub(super) const SIDECAR_DEPTH: usize = 4;
 
 /// Names (without `.xmp`) and paths of the sidecars in a folder and below, in order.
 #[must_use]
