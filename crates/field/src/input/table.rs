@@ -149,8 +149,8 @@ fn plain_names(names: &[String]) -> Vec<String> {
     names.iter().map(|name| plain_name(name)).collect()
 }
 
-/// A table as UTF-8 without a byte order mark, in which all comments begin with `#`.
-fn plain_text(bytes: &[u8]) -> Cow<'_, [u8]> {
+/// A table as UTF-8 without a byte order mark, in which all comments begin with `#`; and whether others were there.
+fn plain_text(bytes: &[u8]) -> (Cow<'_, [u8]>, bool) {
     with_plain_comments(match bytes {
         [0xFF, 0xFE, rest @ ..] => Cow::Owned(from_utf16(rest, u16::from_le_bytes)),
         [0xFE, 0xFF, rest @ ..] => Cow::Owned(from_utf16(rest, u16::from_be_bytes)),
@@ -165,8 +165,8 @@ fn from_utf16(bytes: &[u8], unit: fn([u8; 2]) -> u16) -> Vec<u8> {
     text.into_bytes()
 }
 
-/// The text with `#` instead of `%` and `//` in the comments before the rows.
-fn with_plain_comments(text: Cow<'_, [u8]>) -> Cow<'_, [u8]> {
+/// The text with `#` instead of `%` and `//` in the comments before the rows; and whether there were any.
+fn with_plain_comments(text: Cow<'_, [u8]>) -> (Cow<'_, [u8]>, bool) {
     let (mut others, mut start) = (Vec::new(), 0);
     for line in text.split_inclusive(|b| *b == b'\n') {
         let blanks = line.len() - line.trim_ascii_start().len();
@@ -179,7 +179,7 @@ fn with_plain_comments(text: Cow<'_, [u8]>) -> Cow<'_, [u8]> {
         start += line.len();
     }
     if others.is_empty() {
-        return text;
+        return (text, false);
     }
     let mut text = text.into_owned();
     for (at, length) in others {
@@ -188,19 +188,27 @@ fn with_plain_comments(text: Cow<'_, [u8]>) -> Cow<'_, [u8]> {
         let line = text[..at].iter().rposition(|b| *b == b'\n').map_or(0, |end| end + 1);
         text[line] = b'#';
     }
-    Cow::Owned(text)
+    (Cow::Owned(text), true)
 }
 
-/// Names in the last comment before the rows, which may have another separator.
-fn names_in_comment(bytes: &[u8], delimiter: u8) -> Option<Vec<String>> {
+/// Names in the last comment before the rows, which may have another separator: COMSOL writes several blanks, because
+/// units follow names after one.
+fn names_in_comment(bytes: &[u8], delimiter: u8, may_have_wide_gaps: bool) -> Option<Vec<String>> {
     let lines = bytes.split(|b| *b == b'\n').map(<[u8]>::trim_ascii);
     let comments = lines.take_while(|line| line.is_empty() || line.starts_with(b"#"));
     let comment = comments.filter(|line| !line.is_empty()).last()?.trim_ascii_start();
     let text = comment.strip_prefix(b"#")?.trim_ascii();
-    [delimiter, b' '].into_iter().find_map(|d| {
-        let names = plain_names(&fields(text.split(|b| *b == d), d));
-        column_names::axes(&names).iter().all(Option::is_some).then_some(names)
-    })
+    let split = |d: u8| fields(text.split(|b| *b == d), d);
+    let wide = || {
+        let text = String::from_utf8_lossy(text).replace('\t', "  ");
+        let names = text.split("  ").map(str::trim).filter(|name| !name.is_empty());
+        names.map(str::to_owned).collect()
+    };
+    let wide = if may_have_wide_gaps { wide() } else { Vec::new() };
+    [wide, split(delimiter), split(b' ')]
+        .into_iter()
+        .map(|names| plain_names(&names))
+        .find(|names| column_names::axes(names).iter().all(Option::is_some))
 }
 
 /// A number; what programs write for a missing one is NaN.
@@ -217,7 +225,7 @@ fn rows(
     purpose: Purpose,
     mut each: impl FnMut(&[f64]),
 ) -> Result<(), ContentError> {
-    let text = plain_text(bytes);
+    let (text, has_other_comments) = plain_text(bytes);
     let bytes = &*text;
     let delimiter = delimiter(bytes);
     let mut reader = csv::ReaderBuilder::new()
@@ -228,7 +236,7 @@ fn rows(
         .trim(csv::Trim::All)
         .from_reader(wanted.stoppable(bytes));
     let mut record = csv::ByteRecord::new();
-    let mut columns = match names_in_comment(bytes, delimiter) {
+    let mut columns = match names_in_comment(bytes, delimiter, has_other_comments) {
         Some(names) => Columns::named(&names, purpose, wanted)?,
         None => None,
     };
@@ -344,6 +352,8 @@ mod tests {
             let found = samples(format!("{head}{rows}").as_bytes());
             assert_eq!((found.points[1], found.values), ([5.0, 6.0, 7.0], vec![4.0, 8.0]), "{head}");
         }
+        let several = samples(b"% X     Y    Z   T (K)   value (1/m)\n1 2 3 9 4\n");
+        assert_eq!(several.values, [4.0]);
         let named = samples(b"% value,z,y,x\n4,3,2,1\n");
         assert_eq!((named.points[0], named.values[0]), ([1.0, 2.0, 3.0], 4.0));
         let line = read(b"% a\n// b\n1,2,3,4\n1,2,x,4\n", &ReadRequest::default()).unwrap_err().to_string();
