@@ -9,6 +9,7 @@ use gausset::saved_run::SavedRun;
 use gausset_field::fit::Samples;
 use gausset_field::input::{self as field_input, Input, ReadRequest};
 use gausset_io::container::ContainerReader;
+use gausset_io::dataset::{self, DatasetError, OpenOptions};
 use gausset_io::image::read_header;
 use gausset_io::input;
 use gausset_io::metrics_log::read_metrics;
@@ -48,7 +49,10 @@ impl RecognisedFile {
     /// The failure of a command that expects something else.
     fn instead_of(&self, code: &'static str, input: &Path, expected: &str) -> Failure {
         let tried = self.commands.first().map_or_else(String::new, |command| format!("; try: {command}"));
-        Failure::new(code, format!("{}: is {} (expected {expected}){tried}", input.display(), self.what))
+        // Further clauses are about its commands and what is left out.
+        let what = self.what.split(';').next().unwrap_or_default();
+        let verb = if input.is_dir() { "holds" } else { "is" };
+        Failure::new(code, format!("{}: {verb} {what} (expected {expected}){tried}", input.display()))
     }
 
     /// Formats the type and the commands as rows of a table.
@@ -298,13 +302,18 @@ pub(super) fn failure_of_other_file(failure: Failure, input: &Path) -> Failure {
         "splats" if input.is_file() && splat::recognise(input).is_none() => {
             RecognisedFile::recognise_file(input)
         }
-        "not-a-run" if input.is_dir() => RecognisedFile::recognise_folder(input),
+        "not-a-run" if is_no_dataset(input) => RecognisedFile::recognise_folder(input),
         _ => None,
     };
     match found {
         Some(found) => found.instead_of(failure.code, input, "a run or a splat file"),
         None => failure,
     }
+}
+
+fn is_no_dataset(folder: &Path) -> bool {
+    let opened = dataset::open(folder, &OpenOptions::default());
+    opened.is_err_and(|error| matches!(error, DatasetError::NotADataset { .. }))
 }
 
 /// The failure of a training: for a file that is no dataset, names its kind and a command that uses it.

@@ -329,7 +329,9 @@ fn the_browser_is_no_program_of_the_working_folder_and_no_command_line_has_a_sec
     BufReader::new(child.stdout.as_mut().expect("stdout")).read_line(&mut line).expect("a line");
     let (address, token) = line.trim().split_once("/#token=").expect("a token");
     let address = address.strip_prefix("viewer at http://").expect("an address");
-    wait_until("a browser is opened", || trace.exists());
+    // A file is there before its text.
+    let is_opened = || std::fs::metadata(&trace).is_ok_and(|file| file.len() > 0);
+    wait_until("a browser is opened", is_opened);
     assert_eq!(String::from_utf8(workshop.read("trace")).expect("text"), "bin\n");
 
     let arguments = String::from_utf8(workshop.read("args")).expect("text");

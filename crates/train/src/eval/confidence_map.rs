@@ -19,8 +19,8 @@ const STRAY: f64 = 0.05;
 const MAX_PLACES: usize = 3;
 /// Minimum fraction of all points that are not confirmed in one place.
 const MIN_PLACE: f64 = 0.01;
-/// Cells of the map on a side of a place.
-const PLACE_CELLS: f64 = 3.0;
+/// Cells of the map on a side of a place: what a photograph from nearby shows.
+const PLACE_CELLS: f64 = 10.0;
 /// Step to the side, as a fraction of the distance: it gives a parallax of about 17 degrees.
 const SIDE_STEP: f64 = 0.3;
 
@@ -221,7 +221,7 @@ impl Plan {
         let mut chosen: Vec<PhotographAgain> = Vec::new();
         for place in &places {
             let target = place.sum.map(|v| v / place.unconfirmed as f64);
-            let is_apart = chosen.iter().all(|other| se3::distance(other.target, target) > 2.0 * side);
+            let is_apart = chosen.iter().all(|other| se3::distance(other.target, target) > side);
             if chosen.len() < MAX_PLACES && is_apart {
                 let share = place.unconfirmed as f64 / points.len() as f64;
                 chosen.extend(self.photograph(target, share, views));
@@ -272,4 +272,49 @@ fn add(a: [f64; 3], b: [f64; 3]) -> [f64; 3] {
 /// To a hundredth of a cell.
 fn rounded(value: f64) -> f64 {
     (value * 100.0).round() / 100.0
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    /// Cameras around the origin, at height 1, that look at it.
+    fn cameras() -> Vec<View<'static>> {
+        let names = ["a", "b", "c", "d", "e", "f", "g", "h"];
+        let at = |(k, name): (usize, &'static str)| {
+            let angle = std::f64::consts::TAU * k as f64 / 8.0;
+            let centre = [4.0 * libm::cos(angle), 1.0, 4.0 * libm::sin(angle)];
+            View { name, centre, forward: centre.map(|v| -v / se3::norm(centre)) }
+        };
+        names.into_iter().enumerate().map(at).collect()
+    }
+
+    #[test]
+    fn the_map_counts_what_is_known_and_the_largest_unconfirmed_place_gets_an_arrow() {
+        let grid = (0..100).map(|k| [f64::from(k % 10) / 10.0 - 0.45, f64::from(k / 10) / 10.0 - 0.45]);
+        let known = grid.clone().map(|[x, z]| ([x, 0.0, z], Confidence::Confirmed));
+        // Behind the camera at (4, 1, 0).
+        let unknown = grid.map(|[x, z]| ([6.0 + x, 0.0, z], Confidence::Invented));
+        let points: Vec<_> = known.chain(unknown).collect();
+        let views = cameras();
+        let plan = Plan::new(&points, &views, [0.0, 1.0, 0.0]).unwrap();
+        assert_eq!(plan.size.iter().max(), Some(&CELLS));
+        let map = plan.map(&points, &views);
+        let counted = |k: usize| map.cells.iter().map(|cell| cell[k]).sum::<u32>();
+        assert_eq!((counted(2), counted(3)), (100, 0));
+        // A few far away are beyond the border.
+        assert!((80..=100).contains(&counted(4)), "{}", counted(4));
+        assert_eq!(map.cameras.len(), 8);
+        let places = plan.places_to_photograph(&points, &views);
+        let [place] = places.as_slice() else { panic!("{places:?}") };
+        assert!(se3::distance(place.target, [6.0, 0.0, 0.0]) < 0.5, "{place:?}");
+        // From a step to the side of a camera that looks towards it, across the scene.
+        let camera = views.iter().find(|view| view.name == place.near).unwrap();
+        assert!(camera.centre[0] < 0.0, "{place:?}");
+        let step = se3::distance(camera.centre, place.position) / se3::distance(camera.centre, place.target);
+        assert!((step - SIDE_STEP).abs() < 1e-9, "{step}");
+        assert!((place.share - 0.5).abs() < 0.1, "{}", place.share);
+        assert!(Plan::new(&[], &views, [0.0, 1.0, 0.0]).is_none());
+        assert!(Plan::new(&points, &[], [0.0, 1.0, 0.0]).is_none());
+    }
 }
