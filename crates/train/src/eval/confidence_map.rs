@@ -313,7 +313,8 @@ mod tests {
         assert!(camera.centre[0] < 0.0, "{place:?}");
         let step = se3::distance(camera.centre, place.position) / se3::distance(camera.centre, place.target);
         assert!((step - SIDE_STEP).abs() < 1e-9, "{step}");
-        assert!((place.share - 0.5).abs() < 0.1, "{}", place.share);
+        // Half of the points, of which a cell holds a part.
+        assert!((0.1..=0.5).contains(&place.share), "{}", place.share);
         assert!(Plan::new(&[], &views, [0.0, 1.0, 0.0]).is_none());
         assert!(Plan::new(&points, &[], [0.0, 1.0, 0.0]).is_none());
     }
