@@ -1,5 +1,7 @@
 //! What the training views know, seen from above: which places are confirmed, and where to photograph again.
 
+use std::collections::BTreeMap;
+
 use gausset_core::se3;
 use gausset_core::splats_transform::Similarity;
 use gausset_io::dataset::Dataset;
@@ -18,7 +20,7 @@ const STRAY: f64 = 0.05;
 /// Maximum number of places to photograph again.
 const MAX_PLACES: usize = 3;
 /// Minimum fraction of all points that are not confirmed in one place.
-const MIN_PLACE: f64 = 0.01;
+const MIN_PLACE: f64 = 0.005;
 /// Cells of the map on a side of a place: what a photograph from nearby shows.
 const PLACE_CELLS: f64 = 10.0;
 /// Step to the side, as a fraction of the distance: it gives a parallax of about 17 degrees.
@@ -203,9 +205,13 @@ impl Plan {
     ) -> Vec<PhotographAgain> {
         let side = PLACE_CELLS * self.cell;
         // Ordered, so that equal places are found in the same order everywhere.
-        let mut places = std::collections::BTreeMap::<[i64; 3], Place>::new();
-        for (point, confidence) in points.iter().filter(|(point, _)| self.contains(self.place(*point))) {
-            let place = places.entry(point.map(|v| (v / side).floor() as i64)).or_default();
+        let mut places = BTreeMap::<[i64; 2], Place>::new();
+        for (point, confidence) in points {
+            let at = self.place(*point);
+            if !self.contains(at) {
+                continue;
+            }
+            let place = places.entry(at.map(|v| (v / PLACE_CELLS).floor() as i64)).or_default();
             place.points += 1;
             if *confidence < Confidence::Confirmed {
                 place.unconfirmed += 1;
