@@ -19,6 +19,7 @@ struct Errors {
 }
 
 #[test]
+#[allow(clippy::print_stdout, reason = "the figures of docs/reference/quality.md")]
 fn what_is_invented_is_wrong_and_what_is_confirmed_is_right() {
     let (folder, run) = runs();
     let pool = Pool::new(2);
