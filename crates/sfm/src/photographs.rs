@@ -10,7 +10,8 @@ use gausset_compute::{Exec, Pool};
 use gausset_io::dataset::colmap::{ColmapImage, ColmapModel};
 use gausset_io::dataset::{CameraModel, SourceCamera};
 use gausset_io::image::area_filter::downscale;
-use gausset_io::image::{ImageHeader, decode_file, read_header};
+use gausset_io::image::exif::FILM_DIAGONAL;
+use gausset_io::image::{ImageHeader, decode_file, read_exif, read_header};
 
 use crate::align::{AlignError, AlignJob, AlignProgress, Alignment, CameraSharing};
 use crate::built_in::{
@@ -20,7 +21,8 @@ use crate::feature_cache::FeatureCache;
 use crate::model::CheckedModel;
 use crate::reconstruction::features::{self, Features, ViewImage};
 use crate::reconstruction::{
-    CameraPrior, PictureCamera, Pictures, Reconstruction, ReconstructionOptions, reconstruct_pictures,
+    CameraPrior, PictureCamera, Pictures, Reconstruction, ReconstructionOptions,
+    reconstruct_pictures,
 };
 
 /// Most features of a photograph.
@@ -29,8 +31,6 @@ const FEATURES: usize = 4096;
 const TOLERANCE: f64 = 2.0;
 /// Focal length that is assumed at first, relative to the longest side.
 const ASSUMED_FOCAL: f64 = 1.2;
-/// Diagonal of the film for which EXIF states the equivalent focal length, mm.
-const FILM_DIAGONAL: f64 = 43.266_615_305_567_87;
 
 /// Aligns photographs without an external program.
 pub(crate) fn align(
@@ -66,7 +66,11 @@ pub(crate) fn align(
 /// The cameras of the photographs, and the largest reduction of one (1 = none).
 fn cameras_of(job: &AlignJob, coefficients: usize) -> Result<(Pictures, f64), AlignError> {
     let mut groups: BTreeMap<String, u32> = BTreeMap::new();
-    let mut pictures = Pictures { cameras: Vec::new(), priors: Vec::new(), camera_of: Vec::new() };
+    let mut pictures = Pictures {
+        cameras: Vec::new(),
+        priors: Vec::new(),
+        camera_of: Vec::new(),
+    };
     let mut reduction = 1.0f64;
     for frame in &job.frames {
         let name = &frame.images[0];
@@ -75,7 +79,10 @@ fn cameras_of(job: &AlignJob, coefficients: usize) -> Result<(Pictures, f64), Al
         let of_group = match job.cameras {
             CameraSharing::Single => String::new(),
             CameraSharing::PerFolder => folder,
-            CameraSharing::Auto => format!("{:?}", header.focal_35mm),
+            CameraSharing::Auto => {
+                let exif = read_exif(&job.image_folder.join(name)).unwrap_or_default();
+                format!("{:?} {:?} {:?}", exif.make, exif.model, header.focal_35mm)
+            }
         };
         let key = format!("{}x{} {of_group}", header.width, header.height);
         let next = pictures.cameras.len() as u32;
@@ -97,7 +104,7 @@ fn cameras_of(job: &AlignJob, coefficients: usize) -> Result<(Pictures, f64), Al
 #[must_use]
 pub fn focal_of_metadata(header: &ImageHeader) -> Option<f64> {
     let diagonal = libm::hypot(f64::from(header.width), f64::from(header.height));
-    header.focal_35mm.map(|mm| f64::from(mm) / FILM_DIAGONAL * diagonal)
+    header.focal_35mm.map(|mm| mm / FILM_DIAGONAL * diagonal)
 }
 
 /// Features of all photographs.

@@ -26,6 +26,16 @@ pub mod tag {
     pub const PHOTOGRAPHIC_SENSITIVITY: u16 = 0x8827;
     /// Local time of the exposure as text: `YYYY:MM:DD HH:MM:SS`.
     pub const DATE_TIME_ORIGINAL: u16 = 0x9003;
+    /// Focal length, mm.
+    pub const FOCAL_LENGTH: u16 = 0x920A;
+    /// Width and height of the image as the camera wrote it, px.
+    pub const PIXEL_X_DIMENSION: u16 = 0xA002;
+    /// As [`PIXEL_X_DIMENSION`].
+    pub const PIXEL_Y_DIMENSION: u16 = 0xA003;
+    /// Pixels of that width per [`FOCAL_PLANE_RESOLUTION_UNIT`] of the sensor.
+    pub const FOCAL_PLANE_X_RESOLUTION: u16 = 0xA20E;
+    /// Unit of length: 2 = inch, 3 = centimetre; also in use: 4 = millimetre, 5 = micrometre.
+    pub const FOCAL_PLANE_RESOLUTION_UNIT: u16 = 0xA210;
     /// Equivalent focal length for a sensor 36 mm wide, mm.
     pub const FOCAL_LENGTH_IN_35MM_FILM: u16 = 0xA405;
     /// Largest tag of the GPS directory.
@@ -47,7 +57,9 @@ pub mod kind {
 /// Header of EXIF data in an APP1 segment of a JPEG.
 pub const EXIF: &[u8] = b"Exif\0\0";
 /// Credible equivalent focal lengths, mm.
-pub(super) const FOCAL_LENGTHS_35MM: std::ops::RangeInclusive<u32> = 4..=2000;
+const FOCAL_LENGTHS_35MM: std::ops::RangeInclusive<f64> = 4.0..=2000.0;
+/// Diagonal of the film for which EXIF states the equivalent focal length, mm.
+pub const FILM_DIAGONAL: f64 = 43.266_615_305_567_87;
 /// Longest value that is read, bytes.
 const MAX_VALUE_BYTES: usize = 4096;
 /// Largest number of GPS entries that are read: more than there are tags, because tags may be duplicate.
@@ -90,7 +102,7 @@ impl Exposure {
 }
 
 /// The EXIF metadata that Gausset uses.
-#[derive(Clone, Debug, Default, PartialEq, Eq)]
+#[derive(Clone, Debug, Default, PartialEq)]
 pub struct Exif {
     /// Orientation of the stored pixels, 1..8.
     pub orientation: Option<u8>,
@@ -102,8 +114,9 @@ pub struct Exif {
     pub model: Option<String>,
     /// Local time of the exposure: `YYYY:MM:DD HH:MM:SS`.
     pub taken: Option<String>,
-    /// Focal length for a film of 36 x 24 mm that gives the same angle, mm.
-    pub focal_35mm: Option<u32>,
+    /// Focal length for a film of 36 x 24 mm that gives the same angle, mm: as stated, or by the resolution of the
+    /// focal plane.
+    pub focal_35mm: Option<f64>,
     /// The GPS directory, by tag.
     pub gps: Vec<ExifField>,
 }
@@ -117,29 +130,48 @@ impl Exif {
         let text = |directory, tag| tiff.field(directory, tag)?.text();
         let place = |tag| tiff.field(main, tag)?.number();
         let photo = place(tag::EXIF_DIRECTORY);
-        let shot = || {
-            Some(Exposure {
-                time: tiff.field(photo, tag::EXPOSURE_TIME)?.ratio()?,
-                f_number: tiff.field(photo, tag::F_NUMBER)?.ratio()?,
-                iso: tiff.field(photo, tag::PHOTOGRAPHIC_SENSITIVITY)?.number().filter(|&iso| iso > 0)?,
-            })
-        };
         let orientation = place(tag::ORIENTATION).and_then(|value| u8::try_from(value).ok());
         let gps = tiff.entries(place(tag::GPS_DIRECTORY)).filter(|entry| entry.tag <= tag::LAST_GPS);
         let gps = gps.take(MAX_GPS_ENTRIES).filter_map(|entry| tiff.value(&entry));
         let gps = by_tag(gps.filter(|field| field.bytes.len() <= MAX_GPS_BYTES).collect());
         Self {
             orientation: orientation.filter(|value| (1..=8).contains(value)),
-            shot: shot(),
             make: text(main, tag::MAKE),
             model: text(main, tag::MODEL),
             taken: text(photo, tag::DATE_TIME_ORIGINAL),
-            focal_35mm: tiff
-                .field(photo, tag::FOCAL_LENGTH_IN_35MM_FILM)
-                .and_then(|field| field.number())
-                .filter(|mm| FOCAL_LENGTHS_35MM.contains(mm)),
             gps,
+            ..Self::of_photo_directory(&mut |tag| tiff.field(photo, tag))
         }
+    }
+
+    /// What the Exif directory states of exposure and focal length, by its fields.
+    pub(super) fn of_photo_directory(field: &mut dyn FnMut(u16) -> Option<ExifField>) -> Self {
+        let mut shot = || {
+            Some(Exposure {
+                time: field(tag::EXPOSURE_TIME)?.ratio()?,
+                f_number: field(tag::F_NUMBER)?.ratio()?,
+                iso: field(tag::PHOTOGRAPHIC_SENSITIVITY)?.number().filter(|&iso| iso > 0)?,
+            })
+        };
+        let shot = shot();
+        let mut number = |tag| field(tag).and_then(|field| field.as_f64()).filter(|&value| value > 0.0);
+        let is_credible = |mm: &f64| FOCAL_LENGTHS_35MM.contains(mm);
+        let stated = number(tag::FOCAL_LENGTH_IN_35MM_FILM).filter(is_credible);
+        // The width of the sensor as in COLMAP's `Bitmap::ExifFocalLength`.
+        let mut by_resolution = || {
+            let millimetres = match number(tag::FOCAL_PLANE_RESOLUTION_UNIT) {
+                None | Some(2.0) => 25.4,
+                Some(3.0) => 10.0,
+                Some(4.0) => 1.0,
+                Some(5.0) => 1e-3,
+                Some(_) => return None,
+            };
+            let size = [number(tag::PIXEL_X_DIMENSION)?, number(tag::PIXEL_Y_DIMENSION)?];
+            let diagonal =
+                libm::hypot(size[0], size[1]) * millimetres / number(tag::FOCAL_PLANE_X_RESOLUTION)?;
+            Some(number(tag::FOCAL_LENGTH)? / diagonal * FILM_DIAGONAL).filter(is_credible)
+        };
+        Self { shot, focal_35mm: stated.or_else(&mut by_resolution), ..Self::default() }
     }
 
     /// Fills missing values from `other`.
@@ -190,6 +222,13 @@ impl ExifField {
         }
     }
 
+    /// The first value as a number.
+    fn as_f64(&self) -> Option<f64> {
+        let ratio =
+            || self.ratio().map(|[numerator, denominator]| f64::from(numerator) / f64::from(denominator));
+        self.number().map(f64::from).or_else(ratio)
+    }
+
     /// Numerators and denominators.
     pub fn rationals(&self) -> impl Iterator<Item = [u32; 2]> {
         let bytes = if self.kind == kind::RATIONAL { self.bytes.as_slice() } else { &[] };
@@ -203,7 +242,7 @@ impl ExifField {
         self.rationals().next().filter(|parts| !parts.contains(&0))
     }
 
-    fn text(&self) -> Option<String> {
+    pub(super) fn text(&self) -> Option<String> {
         let text = self.bytes.split(|&byte| byte == 0).next().filter(|_| self.kind == kind::ASCII)?;
         let text = String::from_utf8_lossy(text).trim().to_owned();
         (!text.is_empty()).then_some(text)
@@ -311,5 +350,57 @@ mod tests {
             assert_eq!(upright.iter().zip(tiff).filter(|(a, b)| a != b).count(), 1);
         }
         assert_eq!(with_upright_orientation(b"no EXIF"), b"no EXIF");
+    }
+
+    /// A structure with an Exif directory of numbers and ratios.
+    fn photo(fields: &[(u16, [u32; 2])]) -> Vec<u8> {
+        let mut out = b"MM\0\x2A\0\0\0\x08\0\x01\x87\x69\0\x04\0\0\0\x01\0\0\0\x1A\0\0\0\0".to_vec();
+        out.extend((fields.len() as u16).to_be_bytes());
+        let mut ratios = Vec::new();
+        let after = out.len() + 12 * fields.len();
+        for &(tag, [a, b]) in fields {
+            let is_ratio = b != 0;
+            let kind = if is_ratio { kind::RATIONAL } else { kind::LONG };
+            let value = if is_ratio { (after + ratios.len()) as u32 } else { a };
+            out.extend([&tag.to_be_bytes()[..], &kind.to_be_bytes(), &1u32.to_be_bytes()].concat());
+            out.extend(value.to_be_bytes());
+            if is_ratio {
+                ratios.extend([a.to_be_bytes(), b.to_be_bytes()].concat());
+            }
+        }
+        out.extend(ratios);
+        out
+    }
+
+    #[test]
+    fn the_focal_length_follows_from_the_resolution_of_the_focal_plane() {
+        // A Canon PowerShot ELPH 300 HS: 4.3 mm, a sensor 6.2 mm wide.
+        let canon = [
+            (tag::FOCAL_LENGTH, [4300, 1000]),
+            (tag::PIXEL_X_DIMENSION, [4000, 0]),
+            (tag::PIXEL_Y_DIMENSION, [3000, 0]),
+            (tag::FOCAL_PLANE_X_RESOLUTION, [4_000_000, 244]),
+            (tag::FOCAL_PLANE_RESOLUTION_UNIT, [2, 0]),
+        ];
+        let focal = |fields: &[(u16, [u32; 2])]| Exif::read(&photo(fields)).focal_35mm;
+        let diagonal = 5000.0 * 25.4 * 244.0 / 4e6;
+        let expected = 4.3 / diagonal * FILM_DIAGONAL;
+        assert!((focal(&canon).unwrap() - expected).abs() < 1e-9 && (expected - 24.0).abs() < 0.1);
+        // What the camera states itself comes first, unless it is no number that a lens can have.
+        assert_eq!(focal(&[&canon[..], &[(tag::FOCAL_LENGTH_IN_35MM_FILM, [26, 0])]].concat()), Some(26.0));
+        for absurd in [0, 3, 90_000] {
+            let stated = focal(&[&canon[..], &[(tag::FOCAL_LENGTH_IN_35MM_FILM, [absurd, 0])]].concat());
+            assert_eq!(stated, focal(&canon));
+        }
+        let with = |at: usize, value| {
+            let mut fields = canon;
+            fields[at].1 = value;
+            focal(&fields)
+        };
+        assert!((with(4, [3, 0]).unwrap() / expected - 2.54).abs() < 1e-9);
+        for (at, value) in [(0, [0, 1]), (1, [0, 0]), (3, [1, 0]), (4, [9, 0])] {
+            assert_eq!(with(at, value), None, "field {at} = {value:?}");
+        }
+        assert_eq!(focal(&canon[..3]), None);
     }
 }

@@ -28,7 +28,7 @@ pub enum ImageFormat {
 }
 
 /// The header of an image.
-#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+#[derive(Clone, Copy, Debug, PartialEq)]
 pub struct ImageHeader {
     /// Format, detected from the content.
     pub format: ImageFormat,
@@ -44,8 +44,8 @@ pub struct ImageHeader {
     pub orientation: u8,
     /// Exposure, if EXIF contains it.
     pub shot: Option<Exposure>,
-    /// Focal length for a film of 36 x 24 mm that gives the same angle, mm, if EXIF contains it.
-    pub focal_35mm: Option<u32>,
+    /// Focal length for a film of 36 x 24 mm that gives the same angle, mm, if EXIF tells it.
+    pub focal_35mm: Option<f64>,
     /// Whether the decoder has to keep the coefficients of the whole image: a JPEG that is progressive or stores its
     /// components in separate scans.
     pub keeps_coefficients: bool,

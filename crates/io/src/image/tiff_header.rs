@@ -6,9 +6,7 @@
 
 use std::io::{Read, Seek, SeekFrom};
 
-use super::exif::{
-    self, Exif, ExifField, Exposure, FOCAL_LENGTHS_35MM, MAX_GPS_BYTES, MAX_GPS_ENTRIES, kind, tag,
-};
+use super::exif::{self, Exif, ExifField, MAX_GPS_BYTES, MAX_GPS_ENTRIES, kind, tag};
 use super::header::io;
 use super::{ImageFormat, ImageHeader, ImageProblem};
 
@@ -141,24 +139,10 @@ impl<R: Read + Seek> TiffFile<R> {
         entries.iter().find(|entry| entry.tag == tag).map_or(Ok(None), |entry| self.first(entry))
     }
 
-    /// The exposure in an Exif directory; `None` if it is incomplete or damaged.
-    fn exposure(&mut self, place: u64) -> Option<Exposure> {
-        let entries = self.directory(place).ok()?;
-        let mut ratio = |tag| {
-            let entry = entries.iter().find(|e| e.tag == tag && e.kind == kind::RATIONAL)?;
-            let bytes = self.values(entry, 8, 1).ok()??;
-            let (a, b) = bytes.split_at_checked(4)?;
-            Some([self.number(a) as u32, self.number(b) as u32]).filter(|parts| !parts.contains(&0))
-        };
-        let (time, f_number) = (ratio(tag::EXPOSURE_TIME)?, ratio(tag::F_NUMBER)?);
-        let iso = self.find(&entries, tag::PHOTOGRAPHIC_SENSITIVITY).ok()??;
-        Some(Exposure { time, f_number, iso: u32::try_from(iso).ok().filter(|&iso| iso > 0)? })
-    }
-
-    fn focal_35mm(&mut self, place: u64) -> Option<u32> {
-        let entries = self.directory(place).ok()?;
-        let mm = self.find(&entries, tag::FOCAL_LENGTH_IN_35MM_FILM).ok()??;
-        u32::try_from(mm).ok().filter(|mm| FOCAL_LENGTHS_35MM.contains(mm))
+    /// What an Exif directory states of exposure and focal length; damaged fields are skipped.
+    fn photo(&mut self, place: u64) -> Exif {
+        let entries = self.directory(place).unwrap_or_default();
+        Exif::of_photo_directory(&mut |tag| self.field(entries.iter().find(|entry| entry.tag == tag)?))
     }
 
     /// The fields of a GPS directory; damaged ones are skipped.
@@ -227,12 +211,13 @@ pub(super) fn read(source: impl Read + Seek) -> Result<(ImageHeader, Exif), Imag
     let orientation = file.find(&entries, tag::ORIENTATION).ok().flatten().and_then(|v| u8::try_from(v).ok());
     let mut directory = |tag| file.find(&entries, tag).ok().flatten();
     let (photo, gps) = (directory(tag::EXIF_DIRECTORY), directory(tag::GPS_DIRECTORY));
+    let mut text = |tag| file.field(entries.iter().find(|entry| entry.tag == tag)?)?.text();
     let exif = Exif {
         orientation: orientation.filter(|v| (1..=8).contains(v)),
-        shot: photo.and_then(|place| file.exposure(place)),
-        focal_35mm: photo.and_then(|place| file.focal_35mm(place)),
+        make: text(tag::MAKE),
+        model: text(tag::MODEL),
         gps: gps.map(|place| file.gps(place)).unwrap_or_default(),
-        ..Exif::default()
+        ..photo.map(|place| file.photo(place)).unwrap_or_default()
     };
     let header = ImageHeader {
         format: ImageFormat::Tiff,
