@@ -7,6 +7,7 @@ use gausset_io::dataset::Georeference;
 use gausset_io::dataset::georeference::{EarthPlace, GeoreferencedPicture};
 use gausset_pano::metadata::{GpsPosition, Metadata};
 use gausset_sfm::georeference::{self, GeoFit};
+use gausset_sfm::gps::to_local;
 use gausset_sfm::model::{CheckedModel, FrameImages};
 use gausset_train::{Up, up};
 
@@ -15,6 +16,21 @@ use crate::{Event, Host};
 /// GPS position of a photograph; `None` if it has none or cannot be read.
 pub(crate) fn position_of(path: &Path) -> Option<GpsPosition> {
     Metadata::of_file(path).position()
+}
+
+/// Metres east and north of the first position, of each frame that has one; empty if none has.
+pub(crate) fn ground_positions(
+    frames: usize,
+    position: &dyn Fn(usize) -> Option<GpsPosition>,
+) -> Vec<Option<[f64; 2]>> {
+    let positions: Vec<_> = (0..frames).map(position).collect();
+    let Some(first) = positions.iter().flatten().next() else { return Vec::new() };
+    let origin = [first.latitude, first.longitude, 0.0];
+    let on_ground = |at: &GpsPosition| {
+        let [east, north, _] = to_local([at.latitude, at.longitude, 0.0], origin);
+        [east, north]
+    };
+    positions.iter().map(|at| at.as_ref().map(on_ground)).collect()
 }
 
 /// Fits camera centres to GPS positions; `None` if there are fewer than three, or they do not fit.

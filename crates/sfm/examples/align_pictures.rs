@@ -33,6 +33,7 @@ fn main() {
         cameras: CameraSharing::Auto,
         max_image_size: 1600,
         is_sequence: false,
+        ground_positions: Vec::new(),
         known_poses: None,
         refine_known_poses: false,
         priors: Vec::new(),

@@ -66,6 +66,9 @@ pub struct AlignJob {
     pub max_image_size: u32,
     /// Whether neighbours in the list were taken in succession.
     pub is_sequence: bool,
+    /// Position of each frame on the ground by GPS, metres east and north of any origin; empty if none is known. Only
+    /// the built-in aligner of photographs uses it, to choose pairs.
+    pub ground_positions: Vec<Option<[f64; 2]>>,
     /// A model with the poses of all images, if these are known: files and their contents. The poses are then kept and
     /// points are triangulated. Needs pycolmap ([`AlignError::NeedsPython`]).
     pub known_poses: Option<Vec<(&'static str, Vec<u8>)>>,
@@ -604,6 +607,7 @@ mod tests {
             cameras: CameraSharing::Auto,
             max_image_size: 2400,
             is_sequence: false,
+            ground_positions: Vec::new(),
             work_folder: root.path().join("sfm"),
             threads: 1,
             seed: 0,

@@ -21,7 +21,7 @@ use crate::feature_cache::FeatureCache;
 use crate::model::CheckedModel;
 use crate::reconstruction::features::{self, Features, ViewImage};
 use crate::reconstruction::{
-    CameraPrior, PictureCamera, Pictures, Reconstruction, ReconstructionOptions,
+    CameraPrior, PictureCamera, Pictures, Reconstruction, ReconstructionOptions, near_pairs,
     reconstruct_pictures,
 };
 
@@ -70,6 +70,7 @@ fn cameras_of(job: &AlignJob, coefficients: usize) -> Result<(Pictures, f64), Al
         cameras: Vec::new(),
         priors: Vec::new(),
         camera_of: Vec::new(),
+        near: near_pairs(&job.ground_positions),
     };
     let mut reduction = 1.0f64;
     for frame in &job.frames {

@@ -42,6 +42,7 @@ fn job(folder: &Path) -> AlignJob {
         cameras: CameraSharing::Auto,
         max_image_size: 2400,
         is_sequence: false,
+        ground_positions: Vec::new(),
         known_poses: None,
         refine_known_poses: false,
         priors: Vec::new(),

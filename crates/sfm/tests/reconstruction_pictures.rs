@@ -108,6 +108,7 @@ impl Capture {
             cameras: self.cameras.iter().map(guess).collect(),
             priors: self.cameras.iter().map(prior).collect(),
             camera_of: (0..self.poses.len()).map(|k| (k % self.cameras.len()) as u32).collect(),
+            near: Vec::new(),
         };
         let pool = Pool::new(threads);
         let options = ReconstructionOptions { tolerance: TOLERANCE, is_sequence: false, seed: 0 };
@@ -165,8 +166,12 @@ fn pictures_of_nothing_in_common_stay_without_poses() {
         frame.descriptors.drain(..alone);
     }
     let prior = CameraPrior { focal: None, coefficients: 1 };
-    let mut pictures =
-        Pictures { cameras: capture.cameras.clone(), priors: vec![prior], camera_of: vec![0; 3] };
+    let mut pictures = Pictures {
+        cameras: capture.cameras.clone(),
+        priors: vec![prior],
+        camera_of: vec![0; 3],
+        near: Vec::new(),
+    };
     let options = ReconstructionOptions { tolerance: TOLERANCE, is_sequence: false, seed: 0 };
     let pool = Pool::new(1);
     let stop = AtomicBool::new(false);

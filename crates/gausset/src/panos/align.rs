@@ -218,6 +218,7 @@ fn align_views(
         )),
         cameras: CameraSharing::PerFolder,
         is_sequence: true,
+        ground_positions: Vec::new(),
         known_poses: known.as_ref().map(|poses| colmap_files(&description, poses, &[], ModelFormat::Binary)),
         refine_known_poses: choice.refine && known.is_some(),
         priors: places.map_or_else(Vec::new, |(track, fit)| priors(track, fit, &description)),

@@ -84,6 +84,8 @@ pub(super) fn align(
     let program = options.find_aligner(host)?;
     tool.warn_without_colmap(&program, host);
     host.stage(Stage::Align { count: frames.len(), what: "photograph", tool: program.describe() });
+    let position =
+        |frame: usize| georeference::position_of(&pictures.file_with_metadata(&frames[frame].name));
     let job = AlignJob {
         image_folder: absolute(&pictures.folder),
         mask_folder: lens.masks.as_deref().map(absolute),
@@ -94,6 +96,7 @@ pub(super) fn align(
         camera_params: None,
         cameras: cameras(options, pictures),
         is_sequence: is_sequence(options, pictures),
+        ground_positions: georeference::ground_positions(frames.len(), &position),
         max_image_size: options.max_image_size,
         work_folder: absolute(output).join(records::WORK_FOLDER),
         threads: tool.thread_count(),
@@ -111,8 +114,6 @@ pub(super) fn align(
     let aligned = gausset_sfm::align(&job, &program, stop, &mut report);
     let aligned = aligned.map_err(|error| with_advice(error.into(), &pictures.folder))?;
     let Alignment { mut model, frames: facts, .. } = aligned;
-    let position =
-        |frame: usize| georeference::position_of(&pictures.file_with_metadata(&frames[frame].name));
     let place = georeference::georeference(&mut model, frames, &position, host);
     let left_out = left_out(&model, frames, |index| reason(index, &model, &facts));
     let mut record = record(options, pictures, frames);

@@ -34,6 +34,7 @@ mod tracks;
 mod two_view;
 mod view;
 
+pub(crate) use pairs::near_pairs;
 pub use picture::{CameraPrior, PictureCamera, Pictures};
 pub use reconstruct::{
     Landmark, Progress, Reconstruction, ReconstructionOptions, Stage, Stopped, reconstruct,

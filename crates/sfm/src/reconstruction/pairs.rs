@@ -1,5 +1,5 @@
-//! Selects the pairs of panoramas to match. If there are few, all pairs; otherwise neighbours in the list, and
-//! panoramas that look alike by a few of their largest features, anywhere in the list (loop closures of a walk).
+//! Selects the pairs of frames to match. If there are few, all pairs; otherwise neighbours in the list or on the earth,
+//! and frames that look alike by a few of their largest features, anywhere in the list (loop closures of a walk).
 
 use std::sync::atomic::{AtomicBool, Ordering};
 
@@ -18,9 +18,38 @@ const SIMILAR_FRAMES: usize = 4;
 /// Least number of matches among these features.
 const MIN_PREVIEW_MATCHES: usize = 6;
 
-/// Pairs of panoramas, ascending. Stops early when `stop` is set.
+/// Frames near each other, for each frame. GPS is metres off, and a picture far away may be the better partner: the rest
+/// is left to similarity.
+const NEAR_FRAMES: usize = 8;
+/// RMS distance of positions from their mean, metres, below which their noise decides who is near.
+const MIN_SPREAD: f64 = 20.0;
+
+/// For each position the nearest others in the plane: pairs, ascending. Empty if all positions are about the same.
+pub(crate) fn near_pairs(positions: &[Option<[f64; 2]>]) -> Vec<[usize; 2]> {
+    let known: Vec<(usize, [f64; 2])> =
+        positions.iter().enumerate().filter_map(|(index, position)| Some((index, (*position)?))).collect();
+    let squared = |a: [f64; 2], b: [f64; 2]| (a[0] - b[0]).powi(2) + (a[1] - b[1]).powi(2);
+    let count = known.len().max(1) as f64;
+    let mean = [0, 1].map(|k| known.iter().map(|(_, at)| at[k]).sum::<f64>() / count);
+    if known.iter().map(|(_, at)| squared(*at, mean)).sum::<f64>() / count < MIN_SPREAD.powi(2) {
+        return Vec::new();
+    }
+    let mut pairs = Vec::new();
+    for &(a, from) in &known {
+        let mut others: Vec<(f64, usize)> =
+            known.iter().filter(|(b, _)| *b != a).map(|&(b, at)| (squared(from, at), b)).collect();
+        others.sort_by(|one, other| one.0.total_cmp(&other.0).then(one.1.cmp(&other.1)));
+        pairs.extend(others.iter().take(NEAR_FRAMES).map(|&(_, b)| [a.min(b), a.max(b)]));
+    }
+    pairs.sort_unstable();
+    pairs.dedup();
+    pairs
+}
+
+/// Pairs of frames, ascending; `near` are among them. Stops early when `stop` is set.
 pub(crate) fn select_pairs(
     frames: &[Features],
+    near: &[[usize; 2]],
     is_sequence: bool,
     exec: Exec<'_>,
     stop: &AtomicBool,
@@ -59,6 +88,7 @@ pub(crate) fn select_pairs(
             votes.sort_by_key(|&(shared, _)| std::cmp::Reverse(shared));
             pairs.extend(votes.iter().take(alike).map(|&(_, b)| [a.min(b), a.max(b)]));
         }
+        pairs.extend(near);
         pairs.sort_unstable();
         pairs.dedup();
     }
@@ -70,4 +100,29 @@ fn largest_descriptors(frame: &Features) -> Vec<[u8; crate::reconstruction::feat
     let mut order: Vec<usize> = (0..frame.features.len()).collect();
     order.sort_by(|&a, &b| frame.features[b].size.total_cmp(&frame.features[a].size));
     order.iter().take(PREVIEW_FEATURES).map(|&k| frame.descriptors[k]).collect()
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn frames_near_each_other_are_pairs_unless_all_are_at_one_place() {
+        // Two rows of ten, 10 m apart, flown in opposite directions, and a picture without a position.
+        let row = |y: f64| (0..10).map(move |k| [10.0 * f64::from(k), y]);
+        let mut positions: Vec<Option<[f64; 2]>> = row(0.0).map(Some).collect();
+        positions.extend(row(10.0).collect::<Vec<_>>().into_iter().rev().map(Some));
+        positions.push(None);
+        let pairs = near_pairs(&positions);
+        assert!(pairs.is_sorted() && pairs.iter().all(|[a, b]| a < b && *b < 20));
+        for at in 0..10 {
+            assert!(pairs.contains(&[at, 19 - at]), "the picture beside {at}");
+            assert!(at == 9 || pairs.contains(&[at, at + 1]));
+        }
+        assert!(!pairs.contains(&[0, 9]) && pairs.len() < 20 * NEAR_FRAMES);
+        // A garden with GPS: who is near whom is noise.
+        let garden: Vec<_> = positions.iter().map(|at| at.map(|[x, y]| [0.1 * x, 0.1 * y])).collect();
+        assert!(near_pairs(&garden).is_empty());
+        assert!(near_pairs(&[None, None]).is_empty());
+    }
 }

@@ -131,6 +131,8 @@ pub struct Pictures {
     pub priors: Vec<CameraPrior>,
     /// Index of the camera of each picture.
     pub camera_of: Vec<u32>,
+    /// Pairs of pictures that were taken near each other: matched even if others look more alike.
+    pub near: Vec<[usize; 2]>,
 }
 
 impl Pictures {

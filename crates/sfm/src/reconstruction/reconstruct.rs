@@ -99,7 +99,7 @@ pub fn reconstruct(
     stop: &AtomicBool,
     tell: &mut dyn FnMut(Progress),
 ) -> Result<Reconstruction, Stopped> {
-    let matched = match_pairs(frames, options, exec, stop, tell)?;
+    let matched = match_pairs(frames, &[], options, exec, stop, tell)?;
     let mut verified = verify_pairs(frames, &matched, options, exec, stop)?;
     let pairs: Vec<[usize; 2]> = verified.iter().map(|v| [v.a, v.b]).collect();
     let mut report = |done| tell(Progress { stage: Stage::Mapping, done, total: 1 + ROUNDS.len() });
@@ -167,7 +167,7 @@ pub fn reconstruct_pictures(
         ..options
     };
     set_bearings(frames, pictures);
-    let matched = match_pairs(frames, options, exec, stop, tell)?;
+    let matched = match_pairs(frames, &pictures.near, options, exec, stop, tell)?;
     let mut report = |done| tell(Progress { stage: Stage::Mapping, done, total: 2 + PICTURE_ROUNDS.len() });
     report(0);
     if pictures.priors.iter().any(|prior| prior.focal.is_none()) {
@@ -379,12 +379,13 @@ fn bearing(frames: &[Features], frame: usize, feature: u32) -> [f64; 3] {
 /// Matches pairs of frames.
 fn match_pairs(
     frames: &[Features],
+    near: &[[usize; 2]],
     options: ReconstructionOptions,
     exec: Exec<'_>,
     stop: &AtomicBool,
     tell: &mut dyn FnMut(Progress),
 ) -> Result<Vec<MatchedPair>, Stopped> {
-    let pairs = pairs::select_pairs(frames, options.is_sequence, exec, stop);
+    let pairs = pairs::select_pairs(frames, near, options.is_sequence, exec, stop);
     let mut matched = Vec::with_capacity(pairs.len());
     let mut first: Option<(usize, WideDescriptors)> = None;
     for (done, &[a, b]) in pairs.iter().enumerate() {
