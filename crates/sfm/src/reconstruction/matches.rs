@@ -1,7 +1,9 @@
 //! Matches between the features of two panoramas: mutual nearest neighbours that pass the ratio test (Lowe 2004,
 //! section 7.1).
 //!
-//! Descriptors are integers, so distances do not depend on the order of summation.
+//! Descriptors are integers, so distances do not depend on the order of summation. Features of the second panorama are
+//! compared in lanes, those of the first in blocks whose sums fit into registers, like a product of matrices: each
+//! instruction multiplies and adds two elements of every lane.
 
 use gausset_compute::{Exec, at_level};
 
@@ -13,22 +15,42 @@ const MAX_RATIO: f64 = 0.8;
 const MAX_SQUARED_DISTANCE: i32 = (0.49 * 512.0 * 512.0) as i32;
 /// Features of the first panorama per task.
 const FEATURES_PER_TASK: usize = 256;
-/// Features of the first panorama that are compared with the same feature of the second at a time.
-const BLOCK: usize = 4;
+/// Features of the second panorama that are compared at a time.
+const LANES: usize = 8;
+/// Features of the first panorama that are compared with them.
+const BLOCK: usize = 8;
+/// Pairs of elements of a descriptor.
+const PAIRS: usize = DESCRIPTOR_LENGTH / 2;
+/// Squared norm of the features that fill up the last lanes: farther than any other, without overflow.
+const FAR: i32 = 1 << 28;
 
-/// Descriptors widened to 16 bits for comparison.
+/// A pair of elements of [`LANES`] descriptors.
+type PairLanes = [i16; 2 * LANES];
+
+/// Descriptors as 16-bit numbers, [`LANES`] at a time, for comparison.
 pub(crate) struct WideDescriptors {
-    rows: Vec<[i16; DESCRIPTOR_LENGTH]>,
+    count: usize,
+    panels: Vec<[PairLanes; PAIRS]>,
     /// Squared norms.
-    squares: Vec<i32>,
+    squares: Vec<[i32; LANES]>,
 }
 
 impl WideDescriptors {
     pub(crate) fn new(descriptors: &[[u8; DESCRIPTOR_LENGTH]]) -> Self {
-        let rows: Vec<[i16; DESCRIPTOR_LENGTH]> = descriptors.iter().map(|row| row.map(i16::from)).collect();
-        let square = |row: &[i16; DESCRIPTOR_LENGTH]| row.iter().map(|&v| i32::from(v) * i32::from(v)).sum();
-        let squares = rows.iter().map(square).collect();
-        Self { rows, squares }
+        let (mut panels, mut squares) = (Vec::new(), Vec::new());
+        for part in descriptors.chunks(LANES) {
+            let (mut panel, mut norms) = ([[0; 2 * LANES]; PAIRS], [FAR; LANES]);
+            for (lane, row) in part.iter().enumerate() {
+                for (pairs, two) in panel.iter_mut().zip(row.as_chunks::<2>().0) {
+                    pairs[2 * lane] = i16::from(two[0]);
+                    pairs[2 * lane + 1] = i16::from(two[1]);
+                }
+                norms[lane] = row.iter().map(|&v| i32::from(v) * i32::from(v)).sum();
+            }
+            panels.push(panel);
+            squares.push(norms);
+        }
+        Self { count: descriptors.len(), panels, squares }
     }
 }
 
@@ -42,16 +64,16 @@ struct NearestNeighbour {
 
 /// Matches (feature of `a`, feature of `b`), those with the least ratio of distances first.
 pub(crate) fn mutual_matches(a: &WideDescriptors, b: &WideDescriptors, exec: Exec<'_>) -> Vec<[u32; 2]> {
-    if b.rows.len() < 2 {
+    if b.count < 2 {
         return Vec::new();
     }
-    let parts = a.rows.len().div_ceil(FEATURES_PER_TASK);
+    let parts = a.count.div_ceil(FEATURES_PER_TASK);
     // For each part: the nearest neighbour of each of its features, and the nearest of them for each feature of `b`.
     let found = exec.pool.map(parts, |part| {
-        let range = part * FEATURES_PER_TASK..((part + 1) * FEATURES_PER_TASK).min(a.rows.len());
+        let range = part * FEATURES_PER_TASK..((part + 1) * FEATURES_PER_TASK).min(a.count);
         at_level!(exec.level, _simd => nearest_of(a, range, b))
     });
-    let mut back = vec![(i32::MAX, 0u32); b.rows.len()];
+    let mut back = vec![(i32::MAX, 0u32); b.count];
     for (_, columns) in &found {
         for (best, &(distance, at)) in back.iter_mut().zip(columns) {
             if distance < best.0 {
@@ -82,43 +104,82 @@ fn nearest_of(
     range: std::ops::Range<usize>,
     b: &WideDescriptors,
 ) -> (Vec<NearestNeighbour>, Vec<(i32, u32)>) {
-    let mut rows =
-        vec![NearestNeighbour { distance: i32::MAX, second_distance: i32::MAX, index: 0 }; range.len()];
-    let mut columns = vec![(i32::MAX, 0u32); b.rows.len()];
+    let mut rows = Vec::with_capacity(range.len());
+    let mut columns = vec![([i32::MAX; LANES], [0u32; LANES]); b.panels.len()];
+    let mut queries = vec![[[0; 2 * LANES]; BLOCK]; PAIRS];
     for first in range.clone().step_by(BLOCK) {
-        // The last block repeats its last feature.
-        let of: [usize; BLOCK] = std::array::from_fn(|k| (first + k).min(range.end - 1));
-        let queries: [&[i16; DESCRIPTOR_LENGTH]; BLOCK] = of.map(|at| &a.rows[at]);
-        for (at, ((row, &square), column)) in b.rows.iter().zip(&b.squares).zip(&mut columns).enumerate() {
-            let products = queries.map(|query| dot(query, row));
-            for k in 0..BLOCK {
-                let distance = a.squares[of[k]].wrapping_add(square).wrapping_sub(2 * products[k]);
-                let best = &mut rows[of[k] - range.start];
-                if distance < best.second_distance && best.index != at as u32 || distance < best.distance {
-                    if distance < best.distance {
-                        *best =
-                            NearestNeighbour { distance, second_distance: best.distance, index: at as u32 };
-                    } else {
-                        best.second_distance = distance;
-                    }
-                }
-                if distance < column.0 {
-                    *column = (distance, of[k] as u32);
+        let count = BLOCK.min(range.end - first);
+        // Features that fill up the last block are far from all others.
+        let mut norms = [FAR; BLOCK];
+        for query in 0..count {
+            let (panel, lane) = ((first + query) / LANES, (first + query) % LANES);
+            norms[query] = a.squares[panel][lane];
+            for (out, pairs) in queries.iter_mut().zip(&a.panels[panel]) {
+                out[query].as_chunks_mut().0.fill([pairs[2 * lane], pairs[2 * lane + 1]]);
+            }
+        }
+        let mut best = [[i32::MAX; LANES]; BLOCK];
+        let mut second = [[i32::MAX; LANES]; BLOCK];
+        let mut index = [[0u32; LANES]; BLOCK];
+        for (at, (panel, squares)) in (0u32..).zip(b.panels.iter().zip(&b.squares)) {
+            let products = products(&queries, panel);
+            let (column, column_index) = &mut columns[at as usize];
+            for query in 0..BLOCK {
+                for lane in 0..LANES {
+                    let sum = norms[query].wrapping_add(squares[lane]);
+                    let distance = sum.wrapping_sub(products[query][lane].wrapping_mul(2));
+                    let before = best[query][lane];
+                    second[query][lane] = second[query][lane].min(before.max(distance));
+                    best[query][lane] = before.min(distance);
+                    index[query][lane] = if distance < before { at } else { index[query][lane] };
+                    let is_nearest = distance < column[lane];
+                    column[lane] = column[lane].min(distance);
+                    column_index[lane] = if is_nearest { (first + query) as u32 } else { column_index[lane] };
                 }
             }
         }
+        for query in 0..count {
+            rows.push(nearest_lane(&best[query], &second[query], &index[query]));
+        }
     }
-    (rows, columns)
+    let columns = columns.into_iter().flat_map(|(distances, at)| distances.into_iter().zip(at));
+    (rows, columns.take(b.count).collect())
 }
 
+/// Products of a block with a panel.
 #[inline(always)]
-fn dot(a: &[i16; DESCRIPTOR_LENGTH], b: &[i16; DESCRIPTOR_LENGTH]) -> i32 {
-    // At most 128 * 255^2. `wrapping` only avoids overflow checks in test builds, which would prevent vectorisation.
-    let mut sum = 0i32;
-    for k in 0..DESCRIPTOR_LENGTH {
-        sum = sum.wrapping_add(i32::from(a[k]).wrapping_mul(i32::from(b[k])));
+fn products(queries: &[[PairLanes; BLOCK]], panel: &[PairLanes; PAIRS]) -> [[i32; LANES]; BLOCK] {
+    let mut sums = [[0i32; LANES]; BLOCK];
+    for (block, pairs) in queries.iter().zip(panel) {
+        for query in 0..BLOCK {
+            // The form that compilers know as one instruction (`pmaddwd`). At most 128 * 255^2; `wrapping` only avoids
+            // overflow checks in test builds, which would prevent vectorisation.
+            let mut both = [0i32; 2 * LANES];
+            for k in 0..2 * LANES {
+                both[k] = i32::from(block[query][k]).wrapping_mul(i32::from(pairs[k]));
+            }
+            for lane in 0..LANES {
+                let pair = both[2 * lane].wrapping_add(both[2 * lane + 1]);
+                sums[query][lane] = sums[query][lane].wrapping_add(pair);
+            }
+        }
     }
-    sum
+    sums
+}
+
+/// The nearest neighbour over all lanes; of equal ones the first.
+fn nearest_lane(best: &[i32; LANES], second: &[i32; LANES], panel: &[u32; LANES]) -> NearestNeighbour {
+    let mut nearest = NearestNeighbour { distance: i32::MAX, second_distance: i32::MAX, index: 0 };
+    for lane in 0..LANES {
+        let (distance, index) = (best[lane], panel[lane] * LANES as u32 + lane as u32);
+        let is_nearer = (distance, index) < (nearest.distance, nearest.index);
+        let farther = if is_nearer { nearest.distance } else { distance };
+        nearest.second_distance = nearest.second_distance.min(farther).min(second[lane]);
+        if is_nearer {
+            (nearest.distance, nearest.index) = (distance, index);
+        }
+    }
+    nearest
 }
 
 #[cfg(test)]
