@@ -68,7 +68,8 @@ pub(crate) fn estimate_relative_pose(
     refine_all(&mut rotation, &mut t, pairs, limit);
     // Distant points agree with any direction of translation, so five of them may have given a wrong one.
     for round in 0..2 {
-        if let Some(other) = estimate_direction(&rotation, t, pairs, tolerance, [round, seed[1]], seed[0]) {
+        let counter = [round, seed[1]];
+        if let Some(other) = estimate_direction(&rotation, t, pairs, tolerance, counter, seed[0], level) {
             t = other;
             refine_all(&mut rotation, &mut t, pairs, limit);
         }
@@ -265,6 +266,7 @@ fn estimate_direction(
     tolerance: f64,
     counter: [u32; 2],
     seed: u32,
+    level: Level,
 ) -> Option<[f64; 3]> {
     let limit = libm::sin(tolerance).powi(2);
     let has_parallax = |[a, b]: &&[[f64; 3]; 2]| norm(cross(mul_vec(rotation, *a), *b)) > 2.0 * tolerance;
@@ -272,6 +274,7 @@ fn estimate_direction(
     if near.len() < MIN_INLIERS {
         return None;
     }
+    let columns = BearingColumns::new(&near, level);
     let cost = |t: [f64; 3], worst: f64| {
         let e = mul(&skew(t), rotation);
         let mut total = 0.0;
@@ -297,7 +300,12 @@ fn estimate_direction(
         let across = cross(one, other);
         let length = norm(across);
         if length > 1e-3 * norm(one) * norm(other) {
-            for t in [across.map(|v| v / length), across.map(|v| -v / length)] {
+            let t = across.map(|v| v / length);
+            // Points behind a camera only add to the errors, which both signs share.
+            if columns.cost(&mul(&skew(t), rotation), limit, best.0) >= best.0 {
+                continue;
+            }
+            for t in [t, t.map(|v| -v)] {
                 let found = cost(t, best.0);
                 if found < best.0 {
                     best = (found, Some(t));
