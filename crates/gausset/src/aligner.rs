@@ -3,19 +3,25 @@
 use std::path::PathBuf;
 use std::time::Duration;
 
+use gausset_sfm::align::{AlignError, AlignJob, Alignment, remove_work_folder};
+use gausset_sfm::model::CheckedModel;
 use gausset_sfm::{AlignmentTool, Mapper};
 
-use crate::{Failure, Host, device};
+use crate::{Event, Failure, Host, Stage, device};
 
 /// Default timeout for COLMAP in seconds without output: matching many images is silent for long.
 const COLMAP_TIMEOUT: u64 = 1800;
 /// Default timeout for ffmpeg and mask commands in seconds without output.
 pub const TOOL_TIMEOUT: u64 = 120;
 
+/// Fraction of registered frames below which COLMAP is tried as well.
+const ENOUGH_REGISTERED: f64 = 0.9;
+
 /// The program that aligns photographs and panoramas.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
 pub enum Aligner {
-    /// COLMAP where it is found, else the built-in aligner.
+    /// The built-in aligner. Where it registers less than 90 %, COLMAP as well, if it is found; the better model is
+    /// kept. Options and inputs that only COLMAP can use: COLMAP.
     #[default]
     Auto,
     /// COLMAP, an external program.
@@ -67,11 +73,75 @@ impl AlignerOptions {
         self.decide(needs_colmap, || self.find_colmap(host))
     }
 
-    /// Reports that the built-in aligner is used because COLMAP was not found.
-    pub(crate) fn warn_without_colmap(&self, found: &AlignmentTool, host: &mut Host<'_>) {
-        if *found == AlignmentTool::BuiltIn && self.aligner == Aligner::Auto {
-            host.warn("colmap", "COLMAP: not found; the built-in aligner is used, as with ⟨aligner = own⟩ (for COLMAP: pip install pycolmap)");
+    /// Runs the aligner that [`Self::find`] chose, and COLMAP as well where `auto` asks for it. Returns the alignment and
+    /// the tool that made it. `what` = noun for a frame.
+    ///
+    /// # Errors
+    /// As [`gausset_sfm::align()`]; the job was asked to stop.
+    pub(crate) fn run(
+        &self,
+        job: &AlignJob,
+        tool: AlignmentTool,
+        what: &'static str,
+        host: &mut Host<'_>,
+    ) -> Result<(Alignment, AlignmentTool), Failure> {
+        if self.aligner != Aligner::Auto || tool != AlignmentTool::BuiltIn {
+            return Ok((run_tool(job, &tool, what, host)?, tool));
         }
+        // The folder keeps the features until it is known whether COLMAP is tried, which may be interrupted.
+        let kept = AlignJob { keep_work_folder: true, ..job.clone() };
+        let own = match run_tool(&kept, &tool, what, host) {
+            Ok(own) => Ok(own),
+            Err(error @ (AlignError::NoFrameRegistered { .. } | AlignError::TooManyFrames { .. })) => {
+                Err(error)
+            }
+            Err(error) => return Err(error.into()),
+        };
+        let registered = own.as_ref().map_or(0, |own| own.model.image_of_frame.len());
+        let count = job.frames.len();
+        let better = if registered as f64 >= ENOUGH_REGISTERED * count as f64 {
+            None
+        } else {
+            self.try_colmap(job, own.as_ref().ok().map(|own| &own.model), what, host)?
+        };
+        remove_work_folder(&job.work_folder);
+        match better {
+            Some(better) => Ok(better),
+            None => Ok((own?, tool)),
+        }
+    }
+
+    /// The alignment by COLMAP, where COLMAP is found and its model is better than the built-in aligner's.
+    fn try_colmap(
+        &self,
+        job: &AlignJob,
+        own: Option<&CheckedModel>,
+        what: &'static str,
+        host: &mut Host<'_>,
+    ) -> Result<Option<(Alignment, AlignmentTool)>, Failure> {
+        let (registered, count) = (own.map_or(0, |own| own.image_of_frame.len()), job.frames.len());
+        let found = format!("alignment: {registered} of {count} {what}s registered by the built-in aligner");
+        let tool = match self.find_colmap(host) {
+            Ok(tool) => tool,
+            Err(_) if host.is_stopping() => return Err(Failure::stopped()),
+            Err(_) => {
+                host.warn("colmap", format!("{found}; COLMAP may register more (pip install pycolmap)"));
+                return Ok(None);
+            }
+        };
+        let colmap = match run_tool(job, &tool, what, host) {
+            Ok(colmap) => colmap,
+            Err(_) if host.is_stopping() => return Err(Failure::stopped()),
+            Err(error) => {
+                host.warn("colmap", format!("{found}, none by COLMAP: {error}"));
+                return Ok(None);
+            }
+        };
+        let is_better = own.is_none_or(|own| is_better(&colmap.model, own));
+        let by_colmap = colmap.model.image_of_frame.len();
+        let kept = if is_better { "COLMAP" } else { "the built-in aligner" };
+        host.warn("colmap", format!("{found}, {by_colmap} by COLMAP; the model of {kept} is kept"));
+        Ok(is_better.then_some((colmap, tool)))
     }
 
     /// As [`Self::find`], with this search for COLMAP.
@@ -89,10 +159,7 @@ impl AlignerOptions {
         match (self.aligner, of_colmap) {
             (Aligner::Own, Some((key, _))) => Err(colmap_only(key)),
             (Aligner::Own, None) => Ok(AlignmentTool::BuiltIn),
-            (Aligner::Auto, None) if !needs_colmap => match find_colmap() {
-                Err(failure) if failure.code == "colmap" => Ok(AlignmentTool::BuiltIn),
-                found => found,
-            },
+            (Aligner::Auto, None) if !needs_colmap => Ok(AlignmentTool::BuiltIn),
             (Aligner::Auto | Aligner::Colmap, _) => find_colmap(),
         }
     }
@@ -110,9 +177,9 @@ impl AlignerOptions {
         (self.mapper != Mapper::default()).then(|| self.mapper.name())
     }
 
-    /// Name of the aligner for the record; `None` for COLMAP, which older records omit, also where it was not found.
+    /// Name of the aligner that the options ask for; `None` for `auto`.
     pub(crate) fn non_default_aligner(&self) -> Option<&'static str> {
-        (self.aligner == Aligner::Own).then(|| self.aligner.name())
+        (self.aligner != Aligner::default()).then(|| self.aligner.name())
     }
 
     /// Resolved number of threads.
@@ -134,6 +201,27 @@ impl AlignerOptions {
     }
 }
 
+/// Runs an aligner and forwards its progress.
+pub(crate) fn run_tool(
+    job: &AlignJob,
+    tool: &AlignmentTool,
+    what: &'static str,
+    host: &mut Host<'_>,
+) -> Result<Alignment, AlignError> {
+    host.stage(Stage::Align { count: job.frames.len(), what, tool: tool.describe() });
+    let stop = host.stop();
+    let mut report = |progress: &gausset_sfm::AlignProgress| host.report(Event::Aligning(progress.clone()));
+    gausset_sfm::align(job, tool, stop, &mut report)
+}
+
+/// Whether a model has more frames than another; of as many, longer tracks, then a smaller error.
+fn is_better(model: &CheckedModel, other: &CheckedModel) -> bool {
+    let quality = |model: &CheckedModel| {
+        (model.image_of_frame.len(), model.mean_track_length(), -model.mean_reprojection_error())
+    };
+    quality(model) > quality(other)
+}
+
 /// Error for an option that the built-in aligner does not take.
 pub(crate) fn colmap_only(key: &str) -> Failure {
     Failure::usage(format!("⟨{key}⟩: applies to COLMAP only (expected none with ⟨aligner = own⟩)"))
@@ -141,26 +229,42 @@ pub(crate) fn colmap_only(key: &str) -> Failure {
 
 #[cfg(test)]
 mod tests {
+    use gausset_io::dataset::colmap::ColmapPoint;
+
     use super::*;
 
     #[test]
-    fn without_colmap_the_built_in_aligner_is_taken_unless_colmap_is_asked_for() {
-        let absent = || Err(Failure::new("colmap", "COLMAP: not found"));
+    fn colmap_is_looked_for_only_where_it_is_asked_for() {
         let colmap = AlignmentTool::Pycolmap { python: "python3".into(), version: "4.2.1".into() };
+        let absent = || Err(Failure::new("colmap", "COLMAP: not found"));
         let there = || Ok(colmap.clone());
+        let never = || unreachable!("nothing asks for COLMAP");
         let with = |aligner| AlignerOptions { aligner, ..AlignerOptions::default() };
         let auto = AlignerOptions::default();
-        assert_eq!(auto.decide(false, absent).ok(), Some(AlignmentTool::BuiltIn));
-        assert_eq!(auto.decide(false, there).ok(), Some(colmap.clone()));
+        assert_eq!(auto.decide(false, never).ok(), Some(AlignmentTool::BuiltIn));
+        assert_eq!(with(Aligner::Own).decide(false, never).ok(), Some(AlignmentTool::BuiltIn));
         // What only COLMAP can use asks for it, and so do its options.
+        assert_eq!(auto.decide(true, there).ok(), Some(colmap.clone()));
         assert!(auto.decide(true, absent).is_err_and(|failure| failure.code == "colmap"));
         let named = AlignerOptions { python: Some("python".into()), ..auto.clone() };
-        assert!(named.decide(false, absent).is_err());
+        assert_eq!(named.decide(false, there).ok(), Some(colmap.clone()));
         assert!(with(Aligner::Colmap).decide(false, absent).is_err());
-        assert_eq!(with(Aligner::Own).decide(false, there).ok(), Some(AlignmentTool::BuiltIn));
         // A stop is not the lack of COLMAP.
-        assert!(auto.decide(false, || Err(Failure::stopped())).is_err_and(|failure| failure.is_stopped()));
-        // Records of results by COLMAP stay valid.
-        assert_eq!((auto.non_default_aligner(), with(Aligner::Colmap).non_default_aligner()), (None, None));
+        let stopped = || Err(Failure::stopped());
+        assert!(auto.decide(true, stopped).is_err_and(|failure| failure.is_stopped()));
+    }
+
+    #[test]
+    fn a_model_is_better_by_its_frames_then_tracks_then_error() {
+        let model = |frames: usize, track_length, error| {
+            let mut model = CheckedModel::default();
+            model.image_of_frame = (0..frames).map(|frame| (frame, frame)).collect();
+            model.colmap.points = vec![ColmapPoint { track_length, error, ..ColmapPoint::default() }];
+            model
+        };
+        assert!(is_better(&model(9, 2, 2.0), &model(8, 5, 0.5)));
+        assert!(is_better(&model(8, 5, 0.9), &model(8, 4, 0.1)));
+        assert!(is_better(&model(8, 5, 0.4), &model(8, 5, 0.5)));
+        assert!(!is_better(&model(8, 5, 0.5), &model(8, 5, 0.5)));
     }
 }

@@ -51,7 +51,8 @@ impl ExternalTool {
 }
 
 fn colmap(stop: &AtomicBool) -> ExternalTool {
-    let needed_by = "run, align, pano run, pano align: instead of the built-in aligner";
+    let needed_by =
+        "run, align, pano run, pano align: other camera models, poses of other programs, a second try";
     match AlignmentTool::find(None, None, stop) {
         Ok(tool) => {
             let version = tool.describe();

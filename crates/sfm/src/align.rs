@@ -321,8 +321,9 @@ pub fn align(
     if *tool == AlignmentTool::BuiltIn {
         let aligned = built_in::align(job, stop, tell);
         // Features stay until the same job resumes, or another one replaces them.
-        let is_kept = matches!(&aligned, Err(error) if !matches!(error, AlignError::NoFrameRegistered { .. }))
+        let is_interrupted = matches!(&aligned, Err(error) if !matches!(error, AlignError::NoFrameRegistered { .. }))
             && (feature_cache::has_features(&job.work_folder) || resume::has_database(&job.work_folder));
+        let is_kept = job.keep_work_folder || is_interrupted;
         if !is_kept && job.work_folder.exists() {
             remove_work_folder(&job.work_folder);
         }

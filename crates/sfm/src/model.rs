@@ -23,7 +23,7 @@ pub struct FrameImages {
 }
 
 /// A checked model.
-#[derive(Clone, Debug)]
+#[derive(Clone, Debug, Default)]
 pub struct CheckedModel {
     /// Contents of the model's files.
     pub colmap: ColmapModel,

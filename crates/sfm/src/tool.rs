@@ -45,7 +45,7 @@ pub enum AlignmentTool {
 pub enum ToolError {
     /// Neither pycolmap nor the executable was found.
     #[error(
-        "COLMAP: not found (expected pycolmap 4 in a Python, or colmap 3.12 or later in PATH); install it with: pip install pycolmap{}; panoramas are also aligned without it, with ⟨aligner = own⟩",
+        "COLMAP: not found (expected pycolmap 4 in a Python, or colmap 3.12 or later in PATH); install it with: pip install pycolmap{}",
         tried.as_ref().map(|t| format!(" ({t})")).unwrap_or_default()
     )]
     NotFound {

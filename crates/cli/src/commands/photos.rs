@@ -28,8 +28,8 @@ const ALIGN_HELP: &str = "\
 Examples:
   gausset align photos/ -o scene/
   gausset train scene/ --images photos/ -o run/
-COLMAP is used if it is found (pip install pycolmap, or colmap 3.12 or later in PATH), else the
-built-in aligner.";
+No other program is needed. Where the built-in aligner registers less than 90 % of the photographs,
+COLMAP is tried as well, if it is installed (pip install pycolmap).";
 
 const RUN_HELP: &str = "\
 Examples:

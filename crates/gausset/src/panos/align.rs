@@ -26,9 +26,9 @@ use super::alignment::{PanoAlignment, unregistered};
 use super::compare;
 use super::prior_knowledge::{self, PriorKnowledge};
 use super::track;
-use crate::aligner::AlignerOptions;
+use crate::aligner::{AlignerOptions, run_tool};
 use crate::frame_selection::with_advice;
-use crate::{Event, Failure, Host, Stage, georeference, records};
+use crate::{Event, Failure, Host, georeference, records};
 
 /// File name of the poses.
 const POSES: &str = "poses.json";
@@ -179,7 +179,6 @@ fn align_views(
         (None, None) => None,
     };
     let tool = options.find(choice.needs_colmap(), host)?;
-    options.warn_without_colmap(&tool, host);
     let _lock = FolderLock::acquire(folder).map_err(|e| Failure::new("in-use", e))?;
     let (model_folder, poses_file) = (records::model_folder(folder), poses_path(folder));
     records::check_model_folder(folder, overwrite)?;
@@ -191,7 +190,6 @@ fn align_views(
     if known.is_none() {
         check_frame_count(folder, count, true)?;
     }
-    host.stage(Stage::Align { count, what: "frame", tool: tool.describe() });
     let views = &description.views;
     let Some(first) = views.first() else {
         return Err(Failure::new("frames", format!("{}: views: none", folder.display())));
@@ -231,7 +229,8 @@ fn align_views(
         seed: options.seed,
         silence_limit: options.colmap_timeout(),
     };
-    let aligned = run_aligner(&job, &tool, host).map_err(|failure| with_advice(failure, folder))?;
+    let (aligned, tool) =
+        options.run(&job, tool, "frame", host).map_err(|failure| with_advice(failure, folder))?;
     let input = fingerprint(folder, options, choice);
     let is_known = known.is_some();
     let by = match tool {
@@ -271,13 +270,6 @@ fn align_views(
         );
     }
     Ok(poses)
-}
-
-/// Runs the aligner and forwards its progress.
-fn run_aligner(job: &AlignJob, tool: &AlignmentTool, host: &mut Host<'_>) -> Result<Alignment, Failure> {
-    let stop = host.stop();
-    let mut report = |progress: &gausset_sfm::AlignProgress| host.report(Event::Aligning(progress.clone()));
-    Ok(gausset_sfm::align(job, tool, stop, &mut report)?)
 }
 
 /// Estimates the relative pose of two lenses that were aligned as separate frames. A lens without a pose gets one from
@@ -349,7 +341,7 @@ impl PoseContext<'_> {
             work_folder: job.work_folder.with_extension("refined"),
             ..job.clone()
         };
-        let refined = run_aligner(&refinement, self.tool, host);
+        let refined = run_tool(&refinement, self.tool, "frame", host);
         remove_work_folder(&refinement.work_folder);
         remove_work_folder(&job.work_folder);
         let refined = refined?.model;

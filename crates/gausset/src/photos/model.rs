@@ -13,8 +13,9 @@ use super::alignment::LeftOut;
 use super::images::ImageSet;
 use super::picture_report::{AlignmentReport, left_out_lines, reason};
 use super::{PhotoAlignment, PhotoOptions};
+use crate::aligner::Aligner;
 use crate::frame_selection::with_advice;
-use crate::{Event, Failure, Host, Stage, georeference, records};
+use crate::{Failure, Host, georeference, records};
 
 /// Key of the result in the record, which is no option.
 const RESULT: &str = "result";
@@ -60,9 +61,8 @@ pub(super) fn existing_model(
         let Some(mut known) = records::read_record(&folder.join(records::MODEL_RECORD)) else {
             return Ok(None);
         };
-        if let Some(known) = known.as_object_mut() {
-            known.remove(RESULT);
-        }
+        let result = known.as_object_mut().and_then(|known| known.remove(RESULT)).unwrap_or_default();
+        known["aligner"] = known_aligner(&known, &result, options.tool.aligner);
         let differences = records::differences(&known, &record(options, pictures, frames));
         if !differences.is_empty() {
             let refused = options.overwrite == Overwrite::Refuse;
@@ -70,6 +70,17 @@ pub(super) fn existing_model(
         }
     }
     Ok(CheckedModel::read(&folder, frames).ok().filter(|model| !model.image_of_frame.is_empty()))
+}
+
+/// The aligner that a record names, as an option: the one that made the model where the options ask for one. Older
+/// records without a name are of COLMAP.
+fn known_aligner(known: &Value, result: &Value, asked: Aligner) -> Value {
+    if asked == Aligner::Auto {
+        return Value::Null;
+    }
+    let names = [&result["aligner"], &known["aligner"]];
+    let name = names.into_iter().find(|name| !name.is_null());
+    name.cloned().unwrap_or_else(|| json!(Aligner::Colmap.name()))
 }
 
 /// Aligns photographs and writes the model to `output/sparse/0`. The caller holds the lock of `output`.
@@ -82,8 +93,6 @@ pub(super) fn align(
     let PhotoOptions { output, lens, tool, overwrite, .. } = options;
     records::check_model_folder(output, *overwrite)?;
     let program = options.find_aligner(host)?;
-    tool.warn_without_colmap(&program, host);
-    host.stage(Stage::Align { count: frames.len(), what: "photograph", tool: program.describe() });
     let position =
         |frame: usize| georeference::position_of(&pictures.file_with_metadata(&frames[frame].name));
     let job = AlignJob {
@@ -109,15 +118,14 @@ pub(super) fn align(
         mapper: tool.mapper,
         silence_limit: tool.colmap_timeout(),
     };
-    let stop = host.stop();
-    let mut report = |progress: &gausset_sfm::AlignProgress| host.report(Event::Aligning(progress.clone()));
-    let aligned = gausset_sfm::align(&job, &program, stop, &mut report);
-    let aligned = aligned.map_err(|error| with_advice(error.into(), &pictures.folder))?;
+    let (aligned, program) = tool
+        .run(&job, program, "photograph", host)
+        .map_err(|failure| with_advice(failure, &pictures.folder))?;
     let Alignment { mut model, frames: facts, .. } = aligned;
     let place = georeference::georeference(&mut model, frames, &position, host);
     let left_out = left_out(&model, frames, |index| reason(index, &model, &facts));
     let mut record = record(options, pictures, frames);
-    record[RESULT] = json!(AlignmentReport::new(pictures, &model, frames, &facts, &left_out));
+    record[RESULT] = json!(AlignmentReport::new(&program, pictures, &model, frames, &facts, &left_out));
     write(options, &model, frames, &record, place.as_ref())?;
     for line in left_out_lines(&left_out, frames) {
         host.warn("photographs", line);

@@ -6,12 +6,13 @@ use gausset_core::statistics::upper_median;
 use gausset_io::dataset::colmap::NO_POINT;
 use gausset_io::image::read_header;
 use gausset_sfm::align::FrameFacts;
-use gausset_sfm::focal_of_metadata;
 use gausset_sfm::model::{CheckedModel, FrameImages};
+use gausset_sfm::{AlignmentTool, focal_of_metadata};
 use serde::Serialize;
 
 use super::alignment::LeftOut;
 use super::images::ImageSet;
+use crate::aligner::Aligner;
 
 /// Fewer features say that a photograph is blurred or shows plain surfaces.
 const FEW_FEATURES: usize = 200;
@@ -53,6 +54,8 @@ pub(super) struct CameraReport {
 /// What an alignment made of the photographs; part of `align.json`.
 #[derive(Debug, Serialize)]
 pub(super) struct AlignmentReport<'a> {
+    /// The aligner that made the model: `own` or `colmap`.
+    aligner: &'static str,
     registered: usize,
     mean_track_length: f64,
     mean_reprojection_px: f64,
@@ -62,6 +65,7 @@ pub(super) struct AlignmentReport<'a> {
 
 impl<'a> AlignmentReport<'a> {
     pub(super) fn new(
+        tool: &AlignmentTool,
         pictures: &ImageSet,
         model: &CheckedModel,
         frames: &'a [FrameImages],
@@ -88,7 +92,9 @@ impl<'a> AlignmentReport<'a> {
                 error_px: upper_median(seen),
             }
         };
+        let aligner = if *tool == AlignmentTool::BuiltIn { Aligner::Own } else { Aligner::Colmap };
         Self {
+            aligner: aligner.name(),
             registered: model.image_of_frame.len(),
             mean_track_length: model.mean_track_length(),
             mean_reprojection_px: model.mean_reprojection_error(),

@@ -1,5 +1,6 @@
 //! A recorded alignment through every format and back, into pycolmap, and against other poses.
 
+use gausset::aligner::{Aligner, AlignerOptions};
 use gausset::panos::PriorKnowledge;
 use gausset::panos::align::align_and_compare;
 use gausset::panos::compare::compare;
@@ -354,9 +355,8 @@ fn poses_from_elsewhere_get_points() {
     let place = Place::new();
     // Views of half the default side also register, in a third of the time.
     place.split_square(&walk, "w", Layout::Ring8, 480);
-    let align = |known: &PriorKnowledge| {
-        place.try_align(&gausset::aligner::AlignerOptions::default(), known, Overwrite::Replace).0
-    };
+    let colmap = AlignerOptions { aligner: Aligner::Colmap, ..AlignerOptions::default() };
+    let align = |known: &PriorKnowledge| place.try_align(&colmap, known, Overwrite::Replace).0;
     let own = align(&PriorKnowledge::default()).unwrap();
     println!("walk, views of 480 px: {} points, {} px", own.points, own.mean_reprojection_px);
     assert_eq!((own.frames.len(), own.registered_frames()), (5, 5));

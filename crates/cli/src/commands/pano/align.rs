@@ -24,13 +24,13 @@ const AFTER_HELP: &str = "\
 Examples:
   gausset pano align work/                         work/ is the folder of `gausset pano split`
   gausset pano align work/ --python ~/venv/bin/python
-  gausset pano align work/ --aligner own           built-in aligner, without COLMAP
+  gausset pano align work/ --aligner colmap        by COLMAP
   gausset pano align work/ --poses cameras.xml     keep given poses, triangulate points with COLMAP
   gausset pano align work/ --track walk.gpx --track-offset auto
   gausset pano align work/ --poses cameras.xml --track walk.gpx    given poses, georeferenced
   gausset pano align work/ --reference truth.csv   also report errors against reference poses
-Unless --aligner own is given, COLMAP is required: pip install pycolmap, or colmap 3.12 or later in
-PATH.";
+--poses, --refine, --matches and --database need COLMAP: pip install pycolmap, or colmap 3.12 or
+later in PATH.";
 
 /// Arguments of `pano align`.
 #[derive(Clone, Debug, Args)]
@@ -86,7 +86,7 @@ impl TrackArgs {
 /// Argument that selects the aligner.
 #[derive(Clone, Debug, Args)]
 pub(crate) struct AlignerArgs {
-    /// Aligner: colmap, own (built in, see docs/reference/pano.md), or auto: own without COLMAP.
+    /// Aligner: own (built in), colmap, or auto: own, and COLMAP too where that registers less than 90 %.
     #[arg(
         long, value_name = "WHO", default_value = "auto", hide_possible_values = true,
         value_parser = PossibleValuesParser::new(Aligner::ALL.map(Aligner::name)).map(|name| {
@@ -127,7 +127,7 @@ pub(crate) struct ToolArgs {
     /// Random seed of the alignment.
     #[arg(long, value_name = "N", default_value_t = 0, help_heading = "COLMAP")]
     pub(crate) sfm_seed: u32,
-    /// Number of threads of the alignment; 0 = all CPU cores, 1 = repeatable results.
+    /// Number of threads of the alignment; 0 = all CPU cores. COLMAP is repeatable with 1 only.
     #[arg(long, value_name = "N", default_value_t = 0, help_heading = "COLMAP")]
     pub(crate) sfm_threads: u32,
 }

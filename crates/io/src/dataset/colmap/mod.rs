@@ -82,7 +82,7 @@ impl ColmapImage {
 }
 
 /// A point record.
-#[derive(Clone, Debug, PartialEq)]
+#[derive(Clone, Debug, Default, PartialEq)]
 pub struct ColmapPoint {
     /// Id of the point, unique in its model.
     pub id: u64,
