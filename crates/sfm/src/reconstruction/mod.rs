@@ -25,6 +25,7 @@ mod graph_fit;
 mod matches;
 mod pairs;
 mod picture;
+mod pictures;
 mod positions;
 mod reconstruct;
 mod resection;
@@ -36,8 +37,8 @@ mod view;
 
 pub(crate) use pairs::near_pairs;
 pub use picture::{CameraPrior, PictureCamera, Pictures};
+pub use pictures::reconstruct_pictures;
 pub use reconstruct::{
     Landmark, Progress, Reconstruction, ReconstructionOptions, Stage, Stopped, reconstruct,
-    reconstruct_pictures,
 };
 pub use view::PanoView;
