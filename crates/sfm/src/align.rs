@@ -11,24 +11,22 @@ use std::time::Duration;
 
 use crate::reconstruction::PanoView;
 use gausset_io::atomic::{Disk, FileSystem, Overwrite, WriteError, write_atomic};
-use gausset_io::image::ImageError;
 use gausset_io::input::absolute;
-use gausset_io::ownership::{self, OwnershipError};
+use gausset_io::ownership;
 use gausset_process::{OutputStream, ProcessError, Program};
 use serde::{Deserialize, Serialize};
 
+pub use crate::align_error::AlignError;
 use crate::attempt::{Attempt, ImportedFiles, Mapper, Matcher, STAGES, SingleMapper};
 use crate::ladder::{self, Recipe};
 use crate::matches::{ImagePair, ImportedMatches};
-use crate::model::{CheckedModel, FrameImages, ModelError};
+use crate::model::{CheckedModel, FrameImages};
 use crate::tool::{AlignmentTool, DRIVER};
 use crate::{built_in, feature_cache, masks, resume};
 
 /// Fewest panoramas and fewest photographs that are aligned.
 const MIN_PANORAMAS: usize = 2;
 const MIN_PHOTOGRAPHS: usize = 3;
-/// Number of names that an error quotes.
-const NAMES_QUOTED: usize = 3;
 /// Largest number of frames of which every pair is matched.
 const EXHAUSTIVE_FRAMES: usize = 25;
 /// Largest number of single images of which every pair is matched.
@@ -152,123 +150,6 @@ pub struct FrameFacts {
     pub partners: Option<Vec<usize>>,
 }
 
-/// Why an alignment failed.
-#[derive(Debug, thiserror::Error)]
-#[non_exhaustive]
-pub enum AlignError {
-    /// The COLMAP process failed.
-    #[error("COLMAP: {0}")]
-    Process(#[from] ProcessError),
-    /// COLMAP reported an error.
-    #[error("COLMAP: {stage}: {message}")]
-    Colmap {
-        /// Stage in which it failed.
-        stage: String,
-        /// Message of COLMAP.
-        message: String,
-    },
-    /// The model that COLMAP wrote is invalid.
-    #[error("COLMAP: model: {0}")]
-    Model(#[from] ModelError),
-    /// No frame was registered.
-    #[error(
-        "{}: frames: none of {frames} could be aligned{}; take pictures that overlap by two thirds, of surfaces with texture",
-        images.display(), unmatched_text(unmatched)
-    )]
-    NoFrameRegistered {
-        /// Folder of the images.
-        images: PathBuf,
-        /// Number of frames.
-        frames: usize,
-        /// Names of the frames that share no verified match with another one, if the aligner reports them.
-        unmatched: Vec<String>,
-    },
-    /// Too few frames to align.
-    #[error(
-        "{}: frames: {frames} cannot be aligned (expected at least {least}, from different places)", images.display()
-    )]
-    TooFewFrames {
-        /// Folder of the images.
-        images: PathBuf,
-        /// Number of frames.
-        frames: usize,
-        /// Fewest that can be aligned.
-        least: usize,
-    },
-    /// The work folder cannot be used.
-    #[error(transparent)]
-    WorkFolder(#[from] OwnershipError),
-    /// Known poses or matches without pycolmap: the executable cannot be told which image is which.
-    #[error("COLMAP: known poses and matches need pycolmap; install it with: pip install pycolmap")]
-    NeedsPython,
-    /// A database of matches that does not fit the images.
-    #[error("{}: {problem}", path.display())]
-    Matches {
-        /// The database.
-        path: PathBuf,
-        /// The problem.
-        problem: String,
-    },
-    /// An image that the built-in aligner cannot read.
-    #[error(transparent)]
-    Image(#[from] ImageError),
-    /// An image that does not have the size of its view.
-    #[error(
-        "{}: size: {}x{} px (expected {}x{}, the size of its view); split again",
-        path.display(), found[0], found[1], expected[0], expected[1]
-    )]
-    ImageSize {
-        /// The image.
-        path: PathBuf,
-        /// Its width and height.
-        found: [u32; 2],
-        /// Those of its view.
-        expected: [u32; 2],
-    },
-    /// More frames than the built-in aligner supports.
-    #[error(
-        "frames: {frames} are too many for the built-in aligner (expected at most {limit}); use fewer, or ⟨aligner = colmap⟩"
-    )]
-    TooManyFrames {
-        /// Number of frames.
-        frames: usize,
-        /// Largest number of frames.
-        limit: usize,
-    },
-    /// A camera model that the built-in aligner does not estimate.
-    #[error(
-        "⟨camera-model⟩: {model} needs COLMAP (expected SIMPLE_PINHOLE, PINHOLE, SIMPLE_RADIAL or RADIAL for the built-in aligner)"
-    )]
-    CameraModel {
-        /// Name of the model.
-        model: String,
-    },
-    /// The caller set the stop flag.
-    #[error("stopped")]
-    Stopped,
-    /// A path that cannot be passed to Python.
-    #[error(
-        "{}: name: is not UTF-8, which pycolmap needs; choose another name, or use the executable (⟨colmap⟩)",
-        path.display()
-    )]
-    NotUtf8 {
-        /// The path.
-        path: PathBuf,
-    },
-}
-
-/// How many frames share no verified match, and the first of them.
-fn unmatched_text(names: &[String]) -> String {
-    let more = if names.len() > NAMES_QUOTED { ", …" } else { "" };
-    match names.len() {
-        0 => String::new(),
-        count => {
-            let first = names[..count.min(NAMES_QUOTED)].join(", ");
-            format!("; {count} share no verified match with another: {first}{more}")
-        }
-    }
-}
-
 /// Refuses fewer frames than can be aligned. Panoramas see all around, so two suffice.
 ///
 /// # Errors
@@ -279,12 +160,6 @@ pub fn check_frame_count(images: &Path, frames: usize, is_panorama: bool) -> Res
         return Err(AlignError::TooFewFrames { images: images.to_owned(), frames, least });
     }
     Ok(())
-}
-
-impl From<WriteError> for AlignError {
-    fn from(error: WriteError) -> Self {
-        Self::WorkFolder(error.into())
-    }
 }
 
 #[derive(Deserialize)]
@@ -585,6 +460,8 @@ fn leading_number(text: &str) -> Option<u64> {
 
 #[cfg(test)]
 mod tests {
+    use gausset_io::ownership::OwnershipError;
+
     use super::*;
     use crate::ladder::LADDER;
 

@@ -28,6 +28,7 @@
 #![cfg_attr(not(test), deny(clippy::disallowed_methods))]
 
 pub mod align;
+mod align_error;
 mod attempt;
 mod built_in;
 pub mod compare;
