@@ -34,6 +34,7 @@ pub mod exposures;
 pub mod floaters;
 pub mod free_space;
 pub mod gains;
+mod large_set;
 pub mod memory;
 mod nadir;
 pub mod near_plane;

@@ -13,7 +13,9 @@ use super::summary::{FinishedLine, ReportLine};
 use super::{Run, TrainError};
 use crate::eval::{EvalError, EvalReport, Evaluation, Trust};
 use crate::events::{Event, RunEnd, RunOutcome, RunProgress, RunStart, RunSummary};
+use crate::large_set::SetSize;
 use crate::option_values::{Strategy, TimeBudget};
+use crate::warning::RunWarning;
 
 /// Steps between two reports of the device. Long enough to keep an asynchronous device busy, short enough to stop soon
 /// after a loss that is not finite.
@@ -396,6 +398,21 @@ impl Run {
             predicted_seconds: self.clock.predicted_seconds(),
         };
         self.outputs.emit(Event::Started(started));
+        if let Some(line) = self.large_set().advice().filter(|_| self.clock.done() == 0) {
+            self.outputs.warn(RunWarning::Note(line));
+        }
+    }
+
+    fn large_set(&self) -> SetSize {
+        let train = &self.dataset.split.train;
+        let recipe = &self.config.recipe;
+        SetSize {
+            images: train.len() as u64,
+            pixels: train.iter().map(|&index| self.dataset.images[index].camera.pixels() as u64).sum(),
+            steps: self.clock.budget().is_none().then(|| self.clock.end()),
+            max_splats: recipe.max_splats,
+            fitting: self.device.memory().max_fitting_splats().unwrap_or(0),
+        }
     }
 
     fn outcome(&self, end: RunEnd, evaluation: Option<EvalReport>) -> RunOutcome {
