@@ -13,7 +13,6 @@ use gausset::training::{self, RunSettings, Task};
 use gausset::{Event, Failure, Host, Stage};
 use gausset_compute::Pool;
 use gausset_io::atomic::Overwrite;
-use gausset_sfm::AlignmentTool;
 use gausset_train::{Background, Event as RunEvent, TrainOptions};
 use tempfile::TempDir;
 
@@ -141,12 +140,8 @@ fn panoramas_are_looked_at_once_and_cut_with_the_options_of_a_library() {
 }
 
 #[test]
-fn photographs_become_a_splat_without_the_program() {
-    let test = "photographs_become_a_splat_without_the_program";
-    if let Err(error) = AlignmentTool::find(None, None, &AtomicBool::new(false)) {
-        gausset_testkit::skip_for_tool(test, &error.to_string());
-        return;
-    }
+fn photographs_become_a_splat_without_another_program() {
+    let test = "photographs_become_a_splat_without_another_program";
     let Some(pictures) = gausset_testkit::data_file(test, "scenes/plush/images") else { return };
     let root = TempDir::new().unwrap();
     let photographs = root.path().join("photographs");
@@ -170,6 +165,12 @@ fn photographs_become_a_splat_without_the_program() {
     assert!(alignment.registered >= 8, "{alignment:?}");
     assert!(!trained.is_stopped() && trained.folder.join("splats.ply").is_file());
     assert!(events.iter().any(|event| matches!(event, Event::Aligning(_))));
+    let is_own = |tool: &str| tool.starts_with("own aligner");
+    let aligned_by = |event: &Event| match event {
+        Event::Stage(Stage::Align { tool, .. }) => Some(is_own(tool)),
+        _ => None,
+    };
+    assert_eq!(events.iter().filter_map(aligned_by).collect::<Vec<_>>(), [true]);
     // Repeating the call does no work.
     let ((again, _), events) = done(|host| photos::run(&options, &training, conditions(), host));
     assert_eq!(again, alignment);
