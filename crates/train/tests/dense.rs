@@ -43,6 +43,11 @@ fn from(points: InitPoints, steps: u64) -> TrainOptions {
     }
 }
 
+/// A dense start from images of 80x60 px, for tests that compare bytes of several runs.
+fn halved(steps: u64) -> TrainOptions {
+    TrainOptions { max_resolution: Some(80), ..from(InitPoints::Dense, steps) }
+}
+
 /// The initial splats of a run, and its record.
 fn start_of(options: &TrainOptions) -> (Splats, RecordedRun) {
     let (_folder, run) = runs();
@@ -177,7 +182,7 @@ fn images_with_alpha_have_no_background() {
 
 #[test]
 fn threads_levels_stops_and_kills_do_not_change_a_byte() {
-    let options = TrainOptions { test_every: Some(0), ..from(InitPoints::Dense, 20) };
+    let options = TrainOptions { test_every: Some(0), ..halved(20) };
     let expected = whole(&options);
     for threads in [1, 3] {
         let (_folder, run) = runs();
@@ -210,7 +215,7 @@ fn threads_levels_stops_and_kills_do_not_change_a_byte() {
 #[test]
 fn vector_levels_do_not_change_a_byte() {
     // Two steps and no evaluation: the baseline without fused multiply-adds is slow.
-    let options = TrainOptions { test_every: Some(0), ..from(InitPoints::Dense, 2) };
+    let options = TrainOptions { test_every: Some(0), ..halved(2) };
     let expected = whole(&options);
     for wanted in SimdLevel::ALL.into_iter().filter(|&wanted| dispatch_level(wanted).is_some()) {
         let (_folder, run) = runs();

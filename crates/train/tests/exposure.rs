@@ -3,9 +3,10 @@
 mod common;
 
 use std::path::{Path, PathBuf};
+use std::sync::OnceLock;
 use std::sync::atomic::AtomicBool;
 
-use common::{cpu, ignore, open, options, resume, runs, splats_of, train, write_scene};
+use common::{copy_folder, cpu, ignore, open, options, resume, runs, splats_of, train, write_scene};
 use gausset_core::engine::{CorrectionKind, Engine, RenderOptions, TrainState};
 use gausset_core::image::RgbImage8;
 use gausset_io::dataset::{Loader, LoaderOptions};
@@ -24,9 +25,15 @@ fn ev(index: usize, count: usize) -> f64 {
     0.7 * turn - 0.35
 }
 
-/// The images of the small demo scene, in order.
+/// A copy of the small demo scene, which is drawn once. Returns its images, in order.
 fn small_scene(folder: &Path) -> Vec<PathBuf> {
-    write_scene(&gausset_scenes::demo(gausset_scenes::DemoSize::Small, 0), folder);
+    static DRAWN: OnceLock<tempfile::TempDir> = OnceLock::new();
+    let drawn = DRAWN.get_or_init(|| {
+        let drawn = tempfile::tempdir().unwrap();
+        write_scene(&gausset_scenes::demo(gausset_scenes::DemoSize::Small, 0), drawn.path());
+        drawn
+    });
+    copy_folder(drawn.path(), folder);
     let mut pictures: Vec<_> =
         std::fs::read_dir(folder.join("images")).unwrap().map(|entry| entry.unwrap().path()).collect();
     pictures.sort();
@@ -164,7 +171,7 @@ fn gains_are_those_of_the_pictures_and_stay_there_in_training() {
 fn where_pictures_agree_auto_is_off_to_the_byte() {
     let (folder, _) = runs();
     let data = folder.path().join("data");
-    write_scene(&gausset_scenes::demo(gausset_scenes::DemoSize::Small, 0), &data);
+    small_scene(&data);
     let splats = |exposure, name: &str| {
         let given = TrainOptions {
             data: Some(data.clone()),
