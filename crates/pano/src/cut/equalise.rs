@@ -270,30 +270,16 @@ mod tests {
         [wave(x, y), wave(y, z), wave(z, x)]
     }
 
-    /// A frame whose pixels show the colour of their direction times the factors of their lens.
-    fn frame(projection: &Projection, factors: [[f64; 3]; 2], flare: bool) -> Frame {
+    /// The pixels that a canvas shows, with lens and direction. The caller keeps them: it is most of the work of a frame.
+    fn shown_pixels(projection: &Projection) -> Vec<([usize; 2], usize, [f64; 3])> {
         let [w, h] = projection.canvas_size().map(|v| v as usize);
         let parts = lens_parts(projection).unwrap();
-        let mut planes = vec![Plane::default(); 3];
-        for plane in &mut planes {
-            plane.reshape(w, h, [0, h as i32]);
-            plane.data.fill(128);
-        }
-        planes[0].data.fill(0);
+        let mut pixels = vec![None; w * h];
         let mut put = |at: [f64; 2], direction: [f64; 3]| {
             let (x, y) = (at[0] as usize, at[1] as usize);
             let inside =
                 |p: &&CanvasPart| (p.area[0]..p.area[1]).contains(&x) && (p.area[2]..p.area[3]).contains(&y);
-            let lens = parts.iter().find(inside).unwrap().lens;
-            let burnt = if flare && lens == 0 && direction[1] < -0.6 { 1.6 } else { 1.0 };
-            let light = light(direction);
-            let rgb = [0, 1, 2].map(|c| {
-                let value = srgb_from_linear((light[c] * factors[lens][c] * burnt).min(1.0));
-                (255.0 * value + 0.5) as u8
-            });
-            for (plane, value) in planes.iter_mut().zip(gausset_jpeg::colour::ycbcr_from_rgb(rgb)) {
-                plane.row_mut(y as i32)[x] = value;
-            }
+            pixels[y * w + x] = Some(([x, y], parts.iter().find(inside).unwrap().lens, direction));
         };
         // Dense enough to set every pixel.
         let count = 16 * w * h;
@@ -307,18 +293,47 @@ mod tests {
                 }
             }
         }
+        pixels.into_iter().flatten().collect()
+    }
+
+    /// A frame whose pixels show the colour of their direction times the factors of their lens.
+    fn frame(
+        projection: &Projection,
+        pixels: &[([usize; 2], usize, [f64; 3])],
+        factors: [[f64; 3]; 2],
+        flare: bool,
+    ) -> Frame {
+        let [w, h] = projection.canvas_size().map(|v| v as usize);
+        let mut planes = vec![Plane::default(); 3];
+        for plane in &mut planes {
+            plane.reshape(w, h, [0, h as i32]);
+            plane.data.fill(128);
+        }
+        planes[0].data.fill(0);
+        for &([x, y], lens, direction) in pixels {
+            let burnt = if flare && lens == 0 && direction[1] < -0.6 { 1.6 } else { 1.0 };
+            let light = light(direction);
+            let rgb = [0, 1, 2].map(|c| {
+                let value = srgb_from_linear((light[c] * factors[lens][c] * burnt).min(1.0));
+                (255.0 * value + 0.5) as u8
+            });
+            for (plane, value) in planes.iter_mut().zip(gausset_jpeg::colour::ycbcr_from_rgb(rgb)) {
+                plane.row_mut(y as i32)[x] = value;
+            }
+        }
         Frame { colour: ColourModel::YCbCr, planes, alpha: None }
     }
 
     #[test]
     fn gains_of_a_stop_and_of_white_balance_are_found() {
         let fisheye = Projection::Fisheye(DualFisheye::parse(LENSES.as_bytes()).unwrap());
+        let pixels = shown_pixels(&fisheye);
         for flare in [false, true] {
             for (stops, balance) in [(1.0, [1.15, 1.0, 0.85]), (-1.0, [0.85, 1.0, 1.15])] {
                 let factor = balance.map(|b: f64| b * libm::exp2(stops));
                 // Half each, as the equaliser splits the ratio.
                 let factors = [factor.map(libm::sqrt), factor.map(|f| 1.0 / libm::sqrt(f))];
-                let gains = lens_gains(&fisheye, &frame(&fisheye, factors, flare)).unwrap();
+                let gains = lens_gains(&fisheye, &frame(&fisheye, &pixels, factors, flare)).unwrap();
                 for c in 0..3 {
                     let ratio = gains[1][c] / gains[0][c];
                     let error = libm::log2(ratio / factor[c]);
@@ -352,7 +367,7 @@ mod tests {
         let panorama = Projection::Equirect(crate::sphere::projection::Equirect::whole(64, 32));
         assert_eq!(lens_gains(&panorama, &Frame::default()), None);
         let fisheye = Projection::Fisheye(DualFisheye::parse(LENSES.as_bytes()).unwrap());
-        let black = frame(&fisheye, [[0.0; 3]; 2], false);
+        let black = frame(&fisheye, &shown_pixels(&fisheye), [[0.0; 3]; 2], false);
         assert_eq!(lens_gains(&fisheye, &black), None);
     }
 }
