@@ -14,8 +14,8 @@ use crate::device::Gpu;
 use crate::engine::{DensityBackend, GpuEngine, GpuOptions};
 use crate::test_device::gpu;
 
-const WIDTH: u32 = 100;
-const HEIGHT: u32 = 75;
+const WIDTH: u32 = 64;
+const HEIGHT: u32 = 48;
 const SPLATS: usize = 9000;
 
 /// An engine that applies density rules on the CPU, as for a state in pages.
