@@ -176,6 +176,7 @@ fn operator(direction: [f64; 3]) -> Option<[u8; 3]> {
 #[test]
 fn an_operator_who_turns_with_the_walk_is_found_by_its_direction() {
     const FRAMES: usize = 36;
+    const WIDTH: usize = 320;
     let test = "an_operator_who_turns_with_the_walk_is_found_by_its_direction";
     // A closed loop in the room; every panorama has the axes of the world.
     let level =
@@ -443,9 +444,10 @@ fn a_box_in_space_is_kept() {
     masked(&keep("masks"));
     for (k, pose) in poses.iter().enumerate() {
         let mask = removed(&place.path(&format!("masks/p{k}.png.png")), WIDTH * WIDTH / 2);
-        // Stepping along each ray gives the same box.
-        let mut wrong = 0;
-        for (at, is_removed) in mask.iter().enumerate() {
+        // Stepping along the rays gives the same box; a pixel in nine is compared.
+        let (mut wrong, mut kept) = (0, 0);
+        let compared = mask.iter().enumerate().filter(|(at, _)| at % WIDTH % 3 == 0 && at / WIDTH % 3 == 0);
+        for (at, is_removed) in compared {
             let (x, y) = ((at % WIDTH) as f64 + 0.5, (at / WIDTH) as f64 + 0.5);
             let ray = direction_from_equirect(x, y, WIDTH as f64, WIDTH as f64 / 2.0);
             let (origin, ray) = (pose.centre(), se3::transpose_mul_vec(&pose.rotation, ray));
@@ -454,8 +456,9 @@ fn a_box_in_space_is_kept() {
                 (0..3).all(|k| (low[k]..=high[k]).contains(&(origin[k] + t * ray[k])))
             };
             wrong += usize::from((0..400).any(is_inside) == *is_removed);
+            kept += usize::from(!*is_removed);
         }
-        assert!(wrong * 30 <= mask.len() - count(&mask), "frame {k}: {wrong} px");
+        assert!(kept > 100 && wrong * 30 <= kept, "frame {k}: {wrong} of {kept} px");
     }
     // A frame without a pose is reported and left out.
     place.write("poses.csv", place.text("poses.csv").replace("p2.png", "q.png"));
