@@ -446,8 +446,8 @@ fn a_box_in_space_is_kept() {
         let mask = removed(&place.path(&format!("masks/p{k}.png.png")), WIDTH * WIDTH / 2);
         // Stepping along the rays gives the same box; a pixel in nine is compared.
         let (mut wrong, mut kept) = (0, 0);
-        let compared = mask.iter().enumerate().filter(|(at, _)| at % WIDTH % 3 == 0 && at / WIDTH % 3 == 0);
-        for (at, is_removed) in compared {
+        let is_compared = |at: usize| [at % WIDTH, at / WIDTH].iter().all(|place| place.is_multiple_of(3));
+        for (at, is_removed) in mask.iter().enumerate().filter(|(at, _)| is_compared(*at)) {
             let (x, y) = ((at % WIDTH) as f64 + 0.5, (at / WIDTH) as f64 + 0.5);
             let ray = direction_from_equirect(x, y, WIDTH as f64, WIDTH as f64 / 2.0);
             let (origin, ray) = (pose.centre(), se3::transpose_mul_vec(&pose.rotation, ray));
