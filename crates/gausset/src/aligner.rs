@@ -229,7 +229,7 @@ pub(crate) fn colmap_only(key: &str) -> Failure {
 
 #[cfg(test)]
 mod tests {
-    use gausset_io::dataset::colmap::ColmapPoint;
+    use gausset_io::dataset::colmap::{ColmapModel, ColmapPoint};
 
     use super::*;
 
@@ -257,10 +257,9 @@ mod tests {
     #[test]
     fn a_model_is_better_by_its_frames_then_tracks_then_error() {
         let model = |frames: usize, track_length, error| {
-            let mut model = CheckedModel::default();
-            model.image_of_frame = (0..frames).map(|frame| (frame, frame)).collect();
-            model.colmap.points = vec![ColmapPoint { track_length, error, ..ColmapPoint::default() }];
-            model
+            let image_of_frame = (0..frames).map(|frame| (frame, frame)).collect();
+            let points = vec![ColmapPoint { track_length, error, ..ColmapPoint::default() }];
+            CheckedModel { colmap: ColmapModel { points, ..ColmapModel::default() }, image_of_frame }
         };
         assert!(is_better(&model(9, 2, 2.0), &model(8, 5, 0.5)));
         assert!(is_better(&model(8, 5, 0.9), &model(8, 4, 0.1)));
