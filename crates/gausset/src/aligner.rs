@@ -60,7 +60,7 @@ pub struct AlignerOptions {
     pub seed: u32,
     /// COLMAP mapper that reconstructs from the matches.
     pub mapper: Mapper,
-    /// Threads of the alignment; 0 = all CPU threads. Only one thread is repeatable.
+    /// Threads of the alignment; 0 = all CPU threads. COLMAP is repeatable with one only.
     pub threads: u32,
 }
 

@@ -198,7 +198,8 @@ pub fn align(
         // Features stay until the same job resumes, or another one replaces them.
         let is_interrupted = matches!(&aligned, Err(error) if !matches!(error, AlignError::NoFrameRegistered { .. }))
             && (feature_cache::has_features(&job.work_folder) || resume::has_database(&job.work_folder));
-        let is_kept = job.keep_work_folder || is_interrupted;
+        let is_over = matches!(&aligned, Ok(_) | Err(AlignError::NoFrameRegistered { .. }));
+        let is_kept = is_interrupted || is_over && job.keep_work_folder;
         if !is_kept && job.work_folder.exists() {
             remove_work_folder(&job.work_folder);
         }

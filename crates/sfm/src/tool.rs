@@ -35,7 +35,7 @@ pub enum AlignmentTool {
         /// Its version.
         version: String,
     },
-    /// The built-in aligner of panoramas.
+    /// The built-in aligner.
     BuiltIn,
 }
 

@@ -58,11 +58,10 @@ pub(super) fn existing_model(
     let folder = records::model_folder(&options.output);
     if ownership::is_gausset_owned(&folder, records::MODEL_PURPOSE) {
         // The record is written last: without it the model may be incomplete.
-        let Some(mut known) = records::read_record(&folder.join(records::MODEL_RECORD)) else {
+        let Some(known) = records::read_record(&folder.join(records::MODEL_RECORD)) else {
             return Ok(None);
         };
-        let result = known.as_object_mut().and_then(|known| known.remove(RESULT)).unwrap_or_default();
-        known["aligner"] = known_aligner(&known, &result, options.tool.aligner);
+        let known = options_of_record(known, options.tool.aligner);
         let differences = records::differences(&known, &record(options, pictures, frames));
         if !differences.is_empty() {
             let refused = options.overwrite == Overwrite::Refuse;
@@ -72,15 +71,16 @@ pub(super) fn existing_model(
     Ok(CheckedModel::read(&folder, frames).ok().filter(|model| !model.image_of_frame.is_empty()))
 }
 
-/// The aligner that a record names, as an option: the one that made the model where the options ask for one. Older
+/// The options that a record names. The aligner is the one that made the model, which `auto` accepts from any; older
 /// records without a name are of COLMAP.
-fn known_aligner(known: &Value, result: &Value, asked: Aligner) -> Value {
-    if asked == Aligner::Auto {
-        return Value::Null;
-    }
-    let names = [&result["aligner"], &known["aligner"]];
-    let name = names.into_iter().find(|name| !name.is_null());
-    name.cloned().unwrap_or_else(|| json!(Aligner::Colmap.name()))
+fn options_of_record(mut known: Value, asked: Aligner) -> Value {
+    let Some(options) = known.as_object_mut() else { return known };
+    let result = options.remove(RESULT).unwrap_or_default();
+    let named = [result.get("aligner").cloned(), options.get("aligner").cloned()];
+    let made_by = named.into_iter().flatten().find(|name| !name.is_null());
+    let made_by = made_by.unwrap_or_else(|| json!(Aligner::Colmap.name()));
+    options.insert("aligner".to_owned(), if asked == Aligner::Auto { Value::Null } else { made_by });
+    known
 }
 
 /// Aligns photographs and writes the model to `output/sparse/0`. The caller holds the lock of `output`.
@@ -183,5 +183,26 @@ pub(super) fn summarise(
         left_out,
         georeference: Georeference::read(&folder).ok().flatten(),
         model: folder,
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn a_record_names_the_aligner_that_made_the_model() {
+        let aligner = |record: Value, asked| options_of_record(record, asked)["aligner"].clone();
+        let by_auto = json!({"aligner": null, RESULT: {"aligner": "own"}});
+        assert_eq!(aligner(by_auto.clone(), Aligner::Auto), Value::Null);
+        assert_eq!(aligner(by_auto.clone(), Aligner::Own), "own");
+        assert_eq!(aligner(by_auto, Aligner::Colmap), "own");
+        let older = [json!({}), json!({"aligner": null, RESULT: {}}), json!({"aligner": "own"})];
+        assert_eq!(older.map(|record| aligner(record, Aligner::Own)), ["colmap", "colmap", "own"]);
+        // A damaged record is other options, not a panic.
+        for damaged in [json!([]), json!(3), json!("own"), json!(null)] {
+            assert_eq!(options_of_record(damaged.clone(), Aligner::Own), damaged);
+        }
+        assert!(options_of_record(json!({RESULT: 3}), Aligner::Own)[RESULT].is_null());
     }
 }
