@@ -62,11 +62,9 @@ fn a_python_without_the_package_says_how_to_install_it() {
     assert!(line.contains("/nonexistent/python"), "{line}");
     #[cfg(unix)]
     {
-        use std::os::unix::fs::PermissionsExt;
         let folder = tempfile::tempdir().unwrap();
         let python = folder.path().join("python");
-        std::fs::write(&python, "#!/bin/sh\necho onnxruntime=\n").unwrap();
-        std::fs::set_permissions(&python, std::fs::Permissions::from_mode(0o755)).unwrap();
+        gausset_testkit::programs::script(&python, "echo onnxruntime=");
         let choice = LibraryChoice { library: None, python: Some(python.clone()) };
         let line = InferenceEngine::onnx_runtime(&choice, &AtomicBool::new(false))
             .map(|_| ())

@@ -11,13 +11,24 @@ use crate::{skip_for_tool, testdata_dir};
 
 /// Writes a shell script in place of a program.
 ///
+/// A child process writes it: a file that this process has open for writing is also open in every process that another
+/// test starts at that moment, and until that process runs its program the system refuses to run the file ("Text file
+/// busy").
+///
 /// # Panics
 /// If the file cannot be written.
 #[cfg(unix)]
 pub fn script(path: &Path, text: &str) {
-    use std::os::unix::fs::PermissionsExt;
-    std::fs::write(path, format!("#!/bin/sh\n{text}\n")).expect("a script");
-    std::fs::set_permissions(path, std::fs::Permissions::from_mode(0o755)).expect("permissions");
+    let mut shell = Command::new("/bin/sh")
+        .args(["-c", "cat > \"$0\" && chmod 755 \"$0\""])
+        .arg(path)
+        .stdin(Stdio::piped())
+        .spawn()
+        .expect("a shell");
+    let mut stdin = shell.stdin.take().expect("a pipe");
+    write!(stdin, "#!/bin/sh\n{text}\n").expect("the shell reads the script");
+    drop(stdin);
+    assert!(shell.wait().expect("the shell ends").success(), "{}: not written", path.display());
 }
 
 /// Folder of the recorded run of COLMAP: three panoramas `frame_00` to `frame_02` in views of 224 px.

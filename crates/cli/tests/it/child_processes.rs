@@ -8,16 +8,10 @@ use std::time::{Duration, Instant};
 
 use rustix::process::{Pid, Signal, kill_process};
 
-use crate::support::{ProcessResult, TestFolder, wait_until, with_walk};
+use crate::support::{ProcessResult, TestFolder, script, wait_until, with_walk};
 
 /// Far longer than needed, and far shorter than a hanging stand-in would take.
 const SOON: Duration = Duration::from_secs(20);
-
-fn script(path: &Path, text: &str) {
-    use std::os::unix::fs::PermissionsExt;
-    std::fs::write(path, format!("#!/bin/sh\n{text}\n")).expect("a script");
-    std::fs::set_permissions(path, std::fs::Permissions::from_mode(0o755)).expect("permissions");
-}
 
 /// The stage at which a stand-in hangs.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]

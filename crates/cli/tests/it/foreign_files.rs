@@ -12,7 +12,7 @@ use std::time::Instant;
 use gausset_compute::Pool;
 use gausset_scenes::{tiny, write_dataset};
 
-use crate::support::{TIMEOUT, TestFolder, write_walk};
+use crate::support::{TIMEOUT, TestFolder, script, write_walk};
 
 /// Command lines of each command: `IN` is the folder with inputs, `HERE` the folder full of other files, in which the
 /// program runs. Commands that only write to stdout are run with --help.
@@ -117,14 +117,13 @@ pub(crate) fn write_inputs(workshop: &TestFolder) {
     fs::write(root.join("poses.csv"), poses).expect("poses");
     fs::write(root.join("track.csv"), "t,x,y\n0,0,0\n1,1,0\n").expect("a track");
     // The COLMAP model of the images of the dataset.
-    let script = format!(
-        "#!/bin/sh\nif [ \"$1\" = help ]; then echo 'COLMAP 3.12.3 -- Structure-from-Motion'; exit 0; fi\n\
+    let mapper = format!(
+        "if [ \"$1\" = help ]; then echo 'COLMAP 3.12.3 -- Structure-from-Motion'; exit 0; fi\n\
          [ \"$1\" = mapper ] || exit 0\nwhile [ \"$1\" != --output_path ]; do shift; done\n\
-         mkdir -p \"$2/0\" && cp '{}'/* \"$2/0\"\n",
+         mkdir -p \"$2/0\" && cp '{}'/* \"$2/0\"",
         root.join("data/sparse/0").display()
     );
-    fs::write(root.join("colmap"), script).expect("a script");
-    fs::set_permissions(root.join("colmap"), fs::Permissions::from_mode(0o755)).expect("permissions");
+    script(&root.join("colmap"), &mapper);
     workshop.succeed(&["train", "in/data", "-o", "in/run", "--steps", "2", "-q"]);
     workshop.succeed(&[
         "field",
