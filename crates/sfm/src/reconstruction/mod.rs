@@ -9,6 +9,7 @@
 //! rotations  relative rotations ─▶ absolute rotations (robust rotation averaging)
 //! positions  baseline lengths from shared features, then positions
 //! tracks     matches ─▶ tracks; landmarks by triangulation
+//! cholesky   large systems in tiles, on all threads
 //! adjust     bundle adjustment: angular errors, Schur complement, Levenberg-Marquardt
 //! picture    the camera of ordinary pictures; focal: its focal length from pairs of pictures
 //! resection  poses of pictures that the averaging left out, from their landmarks
@@ -18,6 +19,7 @@
 //! Results are bit-identical for any number of threads and any SIMD level.
 
 mod adjust;
+mod cholesky;
 mod essential;
 pub mod features;
 mod focal;

@@ -345,7 +345,7 @@ pub(super) fn adjust(
             .map(|(pictures, free)| adjusted_cameras(pictures, *free))
             .unwrap_or_default(),
     };
-    problem.minimise(huber, steps, exec.pool, stop);
+    problem.minimise(huber, steps, exec, stop);
     for (pose, adjusted) in poses.iter_mut().flatten().zip(problem.poses) {
         *pose = adjusted;
     }

@@ -7,21 +7,24 @@
 //! (Schur complement). Sums are computed by panorama in the order of observations, so results are
 //! bit-identical for any number of threads.
 
+mod normal;
+mod order;
 mod residual;
 
 use std::sync::atomic::{AtomicBool, Ordering};
 
-use gausset_compute::Pool;
+use gausset_compute::{Exec, Pool};
 use gausset_core::Pose;
-use gausset_core::matrix::{Mat3, dot, mul_vec};
+use gausset_core::matrix::mul_vec;
 use gausset_core::se3;
 
 use crate::reconstruction::picture::{CAMERA_PARAMETERS, PictureCamera};
-use crate::reconstruction::solve::{inverse_symmetric, solve};
+use crate::reconstruction::solve::solve;
+use normal::{NormalEquations, Structure};
 use residual::{LinearisedResidual, huber_loss, huber_loss_pixel, linearise, linearise_pixel};
 
-/// Points per task.
-const POINTS_PER_TASK: usize = 256;
+/// Observations per task.
+const OBSERVATIONS_PER_TASK: usize = 1024;
 /// Parameters of a pose: a twist, translation first.
 const POSE_PARAMETERS: usize = 6;
 
@@ -111,21 +114,10 @@ impl BundleProblem {
         }
     }
 
-    /// Index of the first observation of each point.
-    fn starts(&self) -> Vec<usize> {
-        let mut starts = vec![0; self.points.len() + 1];
-        for observation in &self.observations {
-            starts[observation.point as usize + 1] += 1;
-        }
-        for k in 0..self.points.len() {
-            starts[k + 1] += starts[k];
-        }
-        starts
-    }
-
     fn cost(&self, huber: f64, pool: &Pool) -> f64 {
-        let parts = pool.map(self.observations.len().div_ceil(4 * POINTS_PER_TASK), |part| {
-            let of_part = self.observations.iter().skip(4 * POINTS_PER_TASK * part).take(4 * POINTS_PER_TASK);
+        let parts = pool.map(self.observations.len().div_ceil(OBSERVATIONS_PER_TASK), |part| {
+            let of_part =
+                self.observations.iter().skip(OBSERVATIONS_PER_TASK * part).take(OBSERVATIONS_PER_TASK);
             of_part.map(|o| self.loss(o, huber)).sum::<f64>()
         });
         parts.iter().sum::<f64>() + self.cameras.iter().map(AdjustedCamera::cost).sum::<f64>()
@@ -134,27 +126,24 @@ impl BundleProblem {
     /// Reduces the cost by at most `rounds` steps; errors above `huber` (radians or px) have linear instead of quadratic
     /// loss. Returns the root of the mean loss, in the same unit. When `stop` is set, it keeps the result of the last complete
     /// step.
-    pub(crate) fn minimise(&mut self, huber: f64, rounds: usize, pool: &Pool, stop: &AtomicBool) -> f64 {
-        let starts = self.starts();
-        let mut of_pose = vec![Vec::new(); self.poses.len()];
-        let mut of_camera = vec![Vec::new(); self.cameras.len()];
-        for (at, observation) in self.observations.iter().enumerate() {
-            of_pose[observation.pose as usize].push(at);
-            if let Some(camera) = self.camera_of(observation) {
-                of_camera[camera].push(at);
-            }
-        }
-        let mut cost = self.cost(huber, pool);
+    pub(crate) fn minimise(&mut self, huber: f64, rounds: usize, exec: Exec<'_>, stop: &AtomicBool) -> f64 {
+        let structure = Structure::new(self);
+        let mut rows = vec![LinearisedResidual::default(); self.observations.len()];
+        let mut cost = self.cost(huber, exec.pool);
         let mut damping = 1e-4;
         for _ in 0..rounds {
-            let rows = self.linearise(huber, pool);
+            exec.pool.run_chunks(&mut rows, OBSERVATIONS_PER_TASK, |part, rows| {
+                for (row, o) in rows.iter_mut().zip(&self.observations[part * OBSERVATIONS_PER_TASK..]) {
+                    *row = self.linearised(o, huber);
+                }
+            });
             let mut better = None;
             while better.is_none() && damping < 1e8 && !stop.load(Ordering::Relaxed) {
-                let Some(next) = self.step(&rows, &starts, [&of_pose, &of_camera], damping, pool) else {
+                let Some(next) = self.step(&rows, &structure, damping, exec) else {
                     damping *= 10.0;
                     continue;
                 };
-                let found = next.cost(huber, pool);
+                let found = next.cost(huber, exec.pool);
                 if found < cost {
                     better = Some((next, found));
                     damping = (damping * 0.1).max(1e-10);
@@ -173,75 +162,35 @@ impl BundleProblem {
         libm::sqrt(cost / self.observations.len().max(1) as f64)
     }
 
-    fn linearise(&self, huber: f64, pool: &Pool) -> Vec<LinearisedResidual> {
-        let parts = pool.map(self.observations.len().div_ceil(4 * POINTS_PER_TASK), |part| {
-            let of_part = self.observations.iter().skip(4 * POINTS_PER_TASK * part).take(4 * POINTS_PER_TASK);
-            of_part.map(|o| self.linearised(o, huber)).collect::<Vec<LinearisedResidual>>()
-        });
-        parts.concat()
-    }
-
     /// The problem after a damped step.
     fn step(
         &self,
         rows: &[LinearisedResidual],
-        starts: &[usize],
-        [of_pose, of_camera]: [&[Vec<usize>]; 2],
+        structure: &Structure,
         damping: f64,
-        pool: &Pool,
+        exec: Exec<'_>,
     ) -> Option<Self> {
-        let points = self.points.len();
-        let eliminated: Vec<EliminatedPoint> = pool
-            .map(points.div_ceil(POINTS_PER_TASK), |part| {
-                let of_part = part * POINTS_PER_TASK..((part + 1) * POINTS_PER_TASK).min(points);
-                of_part
-                    .map(|p| EliminatedPoint::new(&rows[starts[p]..starts[p + 1]], damping))
-                    .collect::<Vec<_>>()
-            })
-            .concat();
-        let count = self.poses.len();
-        let of_poses = POSE_PARAMETERS * count;
-        let n = of_poses + CAMERA_PARAMETERS * self.cameras.len();
-        // Rows of blocks; each is computed by one task.
-        let blocks = pool.map(count, |i| self.block_row(i, rows, starts, &of_pose[i], &eliminated, damping));
-        let (mut matrix, mut twists) = (vec![0.0; n * n], vec![0.0; n]);
-        for (i, (row, right)) in blocks.iter().enumerate() {
-            for k in 0..POSE_PARAMETERS {
-                let to = (POSE_PARAMETERS * i + k) * n;
-                matrix[to..to + POSE_PARAMETERS * (i + 1)].copy_from_slice(
-                    &row[k * POSE_PARAMETERS * (i + 1)..(k + 1) * POSE_PARAMETERS * (i + 1)],
-                );
-                twists[POSE_PARAMETERS * i + k] = right[k];
-            }
-        }
-        let blocks = pool.map(self.cameras.len(), |g| {
-            self.camera_block_row(g, rows, starts, &of_camera[g], &eliminated, damping)
-        });
-        for (g, (row, right)) in blocks.iter().enumerate() {
-            let width = of_poses + CAMERA_PARAMETERS * (g + 1);
-            for k in 0..CAMERA_PARAMETERS {
-                let at = of_poses + CAMERA_PARAMETERS * g + k;
-                matrix[at * n..at * n + width].copy_from_slice(&row[k * width..(k + 1) * width]);
-                twists[at] = right[k];
-            }
-        }
-        if !solve(&mut matrix, &mut twists) {
+        let NormalEquations { mut matrix, right: mut twists, points: eliminated } =
+            NormalEquations::new(self, rows, structure, damping, exec);
+        if !matrix.solve(&mut twists, exec) {
             return None;
         }
+        let (of_poses, of_cameras) = twists.split_at(POSE_PARAMETERS * self.poses.len());
+        let (of_poses, of_cameras) =
+            (of_poses.as_chunks::<POSE_PARAMETERS>().0, of_cameras.as_chunks::<CAMERA_PARAMETERS>().0);
         let mut next = self.clone();
-        for (pose, twist) in next.poses.iter_mut().zip(twists[..of_poses].chunks_exact(POSE_PARAMETERS)) {
-            let twist = [twist[0], twist[1], twist[2], twist[3], twist[4], twist[5]];
-            *pose = se3::exp(twist).compose(pose);
+        for (pose, &place) in next.poses.iter_mut().zip(&structure.places) {
+            *pose = se3::exp(of_poses[place]).compose(pose);
             pose.rotation = se3::orthonormalise(&pose.rotation);
         }
-        let of_cameras = twists[of_poses..].as_chunks::<CAMERA_PARAMETERS>().0;
         for (camera, step) in next.cameras.iter_mut().zip(of_cameras) {
             camera.camera = camera.camera.moved(*step);
         }
-        for p in 0..points {
+        for p in 0..self.points.len() {
             let mut right = eliminated[p].gradient;
-            for (row, o) in rows[starts[p]..starts[p + 1]].iter().zip(&self.observations[starts[p]..]) {
-                let twist = &twists[POSE_PARAMETERS * o.pose as usize..];
+            let of_point = structure.starts[p]..structure.starts[p + 1];
+            for (row, o) in rows[of_point.clone()].iter().zip(&self.observations[of_point]) {
+                let twist = &of_poses[structure.places[o.pose as usize]];
                 for e in 0..2 {
                     let mut moved: f64 = row.jacobian_pose[e].iter().zip(twist).map(|(a, b)| a * b).sum();
                     if let Some(camera) = self.camera_of(o) {
@@ -256,138 +205,6 @@ impl BundleProblem {
             (0..3).for_each(|k| next.points[p][k] += by[k]);
         }
         Some(next)
-    }
-
-    /// The rows of the reduced normal equations of one pose, up to its diagonal block, and its right-hand side.
-    fn block_row(
-        &self,
-        i: usize,
-        rows: &[LinearisedResidual],
-        starts: &[usize],
-        own: &[usize],
-        eliminated: &[EliminatedPoint],
-        damping: f64,
-    ) -> (Vec<f64>, [f64; POSE_PARAMETERS]) {
-        let width = POSE_PARAMETERS * (i + 1);
-        let (mut block, mut right) = (vec![0.0; POSE_PARAMETERS * width], [0.0; POSE_PARAMETERS]);
-        if i == 0 {
-            // The first pose is fixed.
-            (0..POSE_PARAMETERS).for_each(|k| block[k * width + k] = 1.0);
-            return (block, right);
-        }
-        for &at in own {
-            let row = &rows[at];
-            let p = self.observations[at].point as usize;
-            for e in 0..2 {
-                for k in 0..POSE_PARAMETERS {
-                    let weighted = row.weight * row.jacobian_pose[e][k];
-                    right[k] -= weighted * row.residual[e];
-                    for l in 0..=k {
-                        block[k * width + POSE_PARAMETERS * i + l] += weighted * row.jacobian_pose[e][l];
-                    }
-                }
-            }
-            // W V⁻¹ of this observation, times W of all observations of the point.
-            let w = row.coupling();
-            let through: [[f64; 3]; POSE_PARAMETERS] = w.map(|w| {
-                let inverse = &eliminated[p].inverse;
-                std::array::from_fn(|k| (0..3).map(|m| w[m] * inverse[m][k]).sum())
-            });
-            for k in 0..POSE_PARAMETERS {
-                right[k] -= dot(through[k], eliminated[p].gradient);
-            }
-            for (other, o) in rows[starts[p]..starts[p + 1]].iter().zip(&self.observations[starts[p]..]) {
-                let j = o.pose as usize;
-                if j == 0 || j > i {
-                    continue;
-                }
-                let v = other.coupling();
-                for k in 0..POSE_PARAMETERS {
-                    for l in 0..POSE_PARAMETERS {
-                        block[k * width + POSE_PARAMETERS * j + l] -= dot(through[k], v[l]);
-                    }
-                }
-            }
-        }
-        for k in 0..POSE_PARAMETERS {
-            // The diagonal before the elimination would do as well; this one is available here.
-            let diagonal = &mut block[k * width + POSE_PARAMETERS * i + k];
-            *diagonal += damping * diagonal.abs() + 1e-12;
-        }
-        (block, right)
-    }
-}
-
-impl BundleProblem {
-    /// The rows of the reduced normal equations of one camera, up to its diagonal block, and its right-hand side.
-    fn camera_block_row(
-        &self,
-        g: usize,
-        rows: &[LinearisedResidual],
-        starts: &[usize],
-        own: &[usize],
-        eliminated: &[EliminatedPoint],
-        damping: f64,
-    ) -> (Vec<f64>, [f64; CAMERA_PARAMETERS]) {
-        let first = POSE_PARAMETERS * self.poses.len();
-        let width = first + CAMERA_PARAMETERS * (g + 1);
-        let (mut block, mut right) = (vec![0.0; CAMERA_PARAMETERS * width], [0.0; CAMERA_PARAMETERS]);
-        for &at in own {
-            let row = &rows[at];
-            let p = self.observations[at].point as usize;
-            let pose = self.observations[at].pose as usize;
-            for e in 0..2 {
-                for k in 0..CAMERA_PARAMETERS {
-                    let weighted = row.weight * row.jacobian_camera[e][k];
-                    right[k] -= weighted * row.residual[e];
-                    for l in 0..POSE_PARAMETERS {
-                        block[k * width + POSE_PARAMETERS * pose + l] += weighted * row.jacobian_pose[e][l];
-                    }
-                    for l in 0..=k {
-                        block[k * width + first + CAMERA_PARAMETERS * g + l] +=
-                            weighted * row.jacobian_camera[e][l];
-                    }
-                }
-            }
-            let w = row.camera_coupling();
-            let through: [[f64; 3]; CAMERA_PARAMETERS] = w.map(|w| {
-                let inverse = &eliminated[p].inverse;
-                std::array::from_fn(|k| (0..3).map(|m| w[m] * inverse[m][k]).sum())
-            });
-            for k in 0..CAMERA_PARAMETERS {
-                right[k] -= dot(through[k], eliminated[p].gradient);
-            }
-            for (other, o) in rows[starts[p]..starts[p + 1]].iter().zip(&self.observations[starts[p]..]) {
-                let of_pose = other.coupling();
-                let of_camera = other.camera_coupling();
-                for k in 0..CAMERA_PARAMETERS {
-                    for l in 0..POSE_PARAMETERS {
-                        block[k * width + POSE_PARAMETERS * o.pose as usize + l] -=
-                            dot(through[k], of_pose[l]);
-                    }
-                    for (l, of_camera) in of_camera.iter().enumerate() {
-                        if let Some(h) = self.camera_of(o).filter(|h| *h < g || *h == g && l <= k) {
-                            block[k * width + first + CAMERA_PARAMETERS * h + l] -=
-                                dot(through[k], *of_camera);
-                        }
-                    }
-                }
-            }
-        }
-        let offsets = self.cameras[g].offsets();
-        for k in 0..CAMERA_PARAMETERS {
-            // The first pose is fixed.
-            block[k * width..k * width + POSE_PARAMETERS].fill(0.0);
-            let prior = self.cameras[g].weights[k];
-            right[k] -= prior * offsets[k];
-            let diagonal = &mut block[k * width + first + CAMERA_PARAMETERS * g + k];
-            *diagonal += prior;
-            *diagonal += damping * diagonal.abs() + 1e-12;
-            if k >= self.cameras[g].free {
-                (*diagonal, right[k]) = (1.0, 0.0);
-            }
-        }
-        (block, right)
     }
 }
 
@@ -412,36 +229,6 @@ pub(crate) fn adjust_pose(pose: &mut Pose, landmarks: &[([f64; 3], [f64; 3])], h
     }
     if solve(&mut normal, &mut right) && right.iter().all(|v| v.is_finite()) {
         *pose = se3::exp(right).compose(pose);
-    }
-}
-
-/// Terms of an eliminated point.
-#[derive(Clone, Copy, Debug)]
-struct EliminatedPoint {
-    inverse: Mat3,
-    /// Negative gradient.
-    gradient: [f64; 3],
-}
-
-impl EliminatedPoint {
-    fn new(rows: &[LinearisedResidual], damping: f64) -> Self {
-        let (mut v, mut gradient) = ([[0.0; 3]; 3], [0.0; 3]);
-        for row in rows {
-            for e in 0..2 {
-                for i in 0..3 {
-                    gradient[i] -= row.weight * row.jacobian_point[e][i] * row.residual[e];
-                    for j in 0..3 {
-                        v[i][j] += row.weight * row.jacobian_point[e][i] * row.jacobian_point[e][j];
-                    }
-                }
-            }
-        }
-        let size = v[0][0].max(v[1][1]).max(v[2][2]);
-        for (k, row) in v.iter_mut().enumerate() {
-            row[k] += damping * row[k] + 1e-9 * size;
-        }
-        // A point without a unique solution is not moved.
-        Self { inverse: inverse_symmetric(&v).unwrap_or([[0.0; 3]; 3]), gradient }
     }
 }
 
@@ -525,7 +312,7 @@ mod tests {
         let mut results = Vec::new();
         for threads in [1, 3] {
             let mut found = start.clone();
-            let error = found.minimise(2.0, 100, &Pool::new(threads), &GO);
+            let error = found.minimise(2.0, 100, Exec::best(&Pool::new(threads)), &GO);
             assert!(error < 1e-2, "{error}");
             for (found, real) in found.cameras.iter().zip(&real) {
                 assert!((found.camera.focal / real.focal - 1.0).abs() < 1e-3, "{found:?}");
@@ -542,7 +329,7 @@ mod tests {
         let mut results = Vec::new();
         for threads in [1, 3] {
             let mut found = start.clone();
-            let error = found.minimise(1e-2, 50, &Pool::new(threads), &GO);
+            let error = found.minimise(1e-2, 50, Exec::best(&Pool::new(threads)), &GO);
             assert!(error < 1e-10, "{error}");
             let way = |p: &BundleProblem, k: usize| -> [f64; 3] {
                 let (a, b) = (p.poses[k].centre(), p.poses[0].centre());
@@ -579,7 +366,7 @@ mod tests {
                 (at - 1) % 37 != 0
             }
         });
-        start.minimise(1e-3, 50, &Pool::new(2), &GO);
+        start.minimise(1e-3, 50, Exec::best(&Pool::new(2)), &GO);
         for k in 1..6 {
             let off = angle_between(&start.poses[k].rotation, &truth.poses[k].rotation).to_degrees();
             assert!(off < 0.1, "{off}");

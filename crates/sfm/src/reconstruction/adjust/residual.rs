@@ -8,7 +8,7 @@ use crate::reconstruction::picture::{CAMERA_PARAMETERS, PictureCamera};
 use crate::reconstruction::two_view::tangents;
 
 /// A residual of two components with its Jacobian.
-#[derive(Clone, Copy, Debug)]
+#[derive(Clone, Copy, Debug, Default)]
 pub(super) struct LinearisedResidual {
     pub(super) residual: [f64; 2],
     pub(super) jacobian_pose: [[f64; POSE_PARAMETERS]; 2],
@@ -20,17 +20,6 @@ pub(super) struct LinearisedResidual {
 }
 
 impl LinearisedResidual {
-    /// `Jᵀ J` between the pose and the point.
-    pub(super) fn coupling(&self) -> [[f64; 3]; POSE_PARAMETERS] {
-        std::array::from_fn(|k| {
-            std::array::from_fn(|m| {
-                self.weight
-                    * (self.jacobian_pose[0][k] * self.jacobian_point[0][m]
-                        + self.jacobian_pose[1][k] * self.jacobian_point[1][m])
-            })
-        })
-    }
-
     /// `Jᵀ J` between the camera and the point.
     pub(super) fn camera_coupling(&self) -> [[f64; 3]; CAMERA_PARAMETERS] {
         std::array::from_fn(|k| {
