@@ -67,7 +67,7 @@ fn main() {
         }
     };
     let result =
-        reconstruct(&frames, options, exec, &AtomicBool::new(false), &mut tell).expect("not stopped");
+        reconstruct(&frames, options, None, exec, &AtomicBool::new(false), &mut tell).expect("not stopped");
     let sights: usize = result.landmarks.iter().map(|p| p.observations.len()).sum();
     eprintln!("{} points, {sights} sights, {:?}", result.landmarks.len(), begin.elapsed());
     println!("name,x,y,z,qw,qx,qy,qz");

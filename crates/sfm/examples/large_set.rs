@@ -168,14 +168,21 @@ fn main() {
     let options = ReconstructionOptions { tolerance: 2.0, is_sequence: false, seed: 0 };
     let (begin, mut last) = (Instant::now(), None);
     let exec = Exec::best(&pool);
-    let found =
-        reconstruct_pictures(&mut frames, &mut pictures, options, exec, &AtomicBool::new(false), &mut |p| {
+    let found = reconstruct_pictures(
+        &mut frames,
+        &mut pictures,
+        options,
+        None,
+        exec,
+        &AtomicBool::new(false),
+        &mut |p| {
             let part = (p.stage, if p.total > 100 { 0 } else { p.done });
             if last.replace(part) != Some(part) {
                 println!("{:8.2} s {:?} {} of {}", begin.elapsed().as_secs_f64(), p.stage, p.done, p.total);
             }
-        })
-        .expect("not stopped");
+        },
+    )
+    .expect("not stopped");
     println!("{:8.2} s done", begin.elapsed().as_secs_f64());
     let poses: Vec<(Pose, Pose)> =
         found.poses.iter().zip(&scene.poses).filter_map(|(a, b)| Some(((*a)?, *b))).collect();

@@ -22,7 +22,7 @@ use crate::ladder::{self, Recipe};
 use crate::matches::{ImagePair, ImportedMatches};
 use crate::model::{CheckedModel, FrameImages};
 use crate::tool::{AlignmentTool, DRIVER};
-use crate::{built_in, feature_cache, masks, resume};
+use crate::{built_in, masks, resume, work_cache};
 
 /// Fewest panoramas and fewest photographs that are aligned.
 const MIN_PANORAMAS: usize = 2;
@@ -197,7 +197,7 @@ pub fn align(
         let aligned = built_in::align(job, stop, tell);
         // Features stay until the same job resumes, or another one replaces them.
         let is_interrupted = matches!(&aligned, Err(error) if !matches!(error, AlignError::NoFrameRegistered { .. }))
-            && (feature_cache::has_features(&job.work_folder) || resume::has_database(&job.work_folder));
+            && (work_cache::has_features(&job.work_folder) || resume::has_database(&job.work_folder));
         let is_over = matches!(&aligned, Ok(_) | Err(AlignError::NoFrameRegistered { .. }));
         let is_kept = is_interrupted || is_over && job.keep_work_folder;
         if !is_kept && job.work_folder.exists() {

@@ -14,9 +14,9 @@ use gausset_io::dataset::{CameraModel, SourceCamera};
 use gausset_io::image::{decode_file, decode_mask_file};
 
 use crate::align::{AlignError, AlignJob, AlignProgress, Alignment, FrameFacts};
-use crate::feature_cache::FeatureCache;
 use crate::model::CheckedModel;
 use crate::photographs;
+use crate::work_cache::WorkCache;
 
 /// Most features of a panorama.
 const FEATURES: usize = 12_000;
@@ -43,7 +43,7 @@ pub(crate) fn align(
     }
     let pool = Pool::new(job.threads);
     let exec = Exec::best(&pool);
-    let cache = FeatureCache::open(job, &format!("{FEATURES} features of views {:?}", job.views))?;
+    let cache = WorkCache::open(job, &format!("{FEATURES} features of views {:?}", job.views))?;
     let mut frames = Vec::with_capacity(job.frames.len());
     for frame in 0..job.frames.len() {
         let (done, total) = (frame as u64, job.frames.len() as u64);
@@ -55,7 +55,8 @@ pub(crate) fn align(
         is_sequence: job.is_sequence,
         seed: job.seed,
     };
-    let found = reconstruct(&frames, options, exec, stop, &mut |progress| report_stage(tell, progress))
+    let mut progress = |progress: Progress| report_stage(tell, progress);
+    let found = reconstruct(&frames, options, Some(&cache), exec, stop, &mut progress)
         .map_err(|_| AlignError::Stopped)?;
     let model = model_of(job, &frames, &found)?;
     finished(job, model, frame_facts(&frames, &found.pairs))
@@ -91,6 +92,7 @@ pub(crate) fn finished(
 /// Reports the progress of a reconstruction.
 pub(crate) fn report_stage(tell: &mut dyn FnMut(&AlignProgress), progress: Progress) {
     let stage = match progress.stage {
+        Stage::Pairs => "pairs",
         Stage::Matching => "matching",
         Stage::Mapping => "mapping",
     };

@@ -32,7 +32,6 @@ mod align_error;
 mod attempt;
 mod built_in;
 pub mod compare;
-mod feature_cache;
 pub mod georeference;
 pub mod gps;
 mod ladder;
@@ -46,6 +45,7 @@ mod resume;
 pub mod speed;
 pub mod tool;
 pub mod track;
+mod work_cache;
 
 pub use align::{AlignError, AlignJob, AlignProgress, Alignment, align};
 pub use attempt::Mapper;

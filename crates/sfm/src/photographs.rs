@@ -17,13 +17,13 @@ use crate::align::{AlignError, AlignJob, AlignProgress, Alignment, CameraSharing
 use crate::built_in::{
     FRAMES, Projector, add_landmarks, finished, frame_facts, keep_of, no_frame_registered, report_stage,
 };
-use crate::feature_cache::FeatureCache;
 use crate::model::CheckedModel;
 use crate::reconstruction::features::{self, Features, ViewImage};
 use crate::reconstruction::{
     CameraPrior, PictureCamera, Pictures, Reconstruction, ReconstructionOptions, near_pairs,
     reconstruct_pictures,
 };
+use crate::work_cache::WorkCache;
 
 /// Most features of a photograph.
 const FEATURES: usize = 4096;
@@ -50,15 +50,17 @@ pub(crate) fn align(
     let (mut pictures, reduction) = cameras_of(job, coefficients)?;
     let pool = Pool::new(job.threads);
     let exec = Exec::best(&pool);
-    let mut frames = features_of(job, &pictures, reduction, exec, stop, tell)?;
+    let cache = WorkCache::open(job, &format!("{FEATURES} features, pictures reduced by {reduction}"))?;
+    let mut frames = features_of(job, &pictures, (reduction, &cache), exec, stop, tell)?;
     let options = ReconstructionOptions {
         tolerance: TOLERANCE * reduction,
         is_sequence: job.is_sequence,
         seed: job.seed,
     };
     let mut progress = |progress: crate::reconstruction::Progress| report_stage(tell, progress);
-    let found = reconstruct_pictures(&mut frames, &mut pictures, options, exec, stop, &mut progress)
-        .map_err(|_| AlignError::Stopped)?;
+    let found =
+        reconstruct_pictures(&mut frames, &mut pictures, options, Some(&cache), exec, stop, &mut progress)
+            .map_err(|_| AlignError::Stopped)?;
     let model = model_of(job, &pictures, &frames, &found)?;
     finished(job, model, frame_facts(&frames, &found.pairs))
 }
@@ -112,13 +114,12 @@ pub fn focal_of_metadata(header: &ImageHeader) -> Option<f64> {
 fn features_of(
     job: &AlignJob,
     pictures: &Pictures,
-    reduction: f64,
+    (reduction, cache): (f64, &WorkCache<'_>),
     exec: Exec<'_>,
     stop: &AtomicBool,
     tell: &mut dyn FnMut(&AlignProgress),
 ) -> Result<Vec<Features>, AlignError> {
     let count = job.frames.len();
-    let cache = FeatureCache::open(job, &format!("{FEATURES} features, pictures reduced by {reduction}"))?;
     let mut all = Vec::with_capacity(count);
     // As many at a time as there are threads, so that memory holds no more photographs than that.
     let together = job.threads.max(1);

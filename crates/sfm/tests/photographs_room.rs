@@ -91,7 +91,7 @@ fn photographs_give_poses_focal_length_and_distortion_without_another_program() 
     assert!(!job.work_folder.exists(), "removed after success");
 
     // Stopped while pictures are matched: the next alignment reads the features instead of finding them again, as the
-    // times of their files show, and ends with the same model.
+    // times of their files show. Stopped after that, it matches no pair again, and ends with the same model.
     let stop = AtomicBool::new(false);
     let stopped = gausset_sfm::align(&job, &AlignmentTool::BuiltIn, &stop, &mut |progress| {
         stop.fetch_or(progress.stage == "matching", std::sync::atomic::Ordering::Relaxed);
@@ -104,13 +104,19 @@ fn photographs_give_poses_focal_length_and_distortion_without_another_program() 
     std::fs::write(file(damaged), b"no features").unwrap();
     let (stop, mut again) = (AtomicBool::new(false), Vec::new());
     let stopped = gausset_sfm::align(&job, &AlignmentTool::BuiltIn, &stop, &mut |progress| {
-        if progress.stage == "matching" && !stop.swap(true, std::sync::atomic::Ordering::Relaxed) {
+        if progress.stage == "matching" {
             again = (0..COUNT).filter(|&k| written(k) != times[k]).collect();
         }
+        stop.fetch_or(progress.stage == "mapping", std::sync::atomic::Ordering::Relaxed);
     });
     assert!(matches!(stopped, Err(AlignError::Stopped)), "{stopped:?}");
     assert_eq!(again, [damaged], "only the damaged file is made again");
-    let resumed = gausset_sfm::align(&job, &AlignmentTool::BuiltIn, &go, &mut |_| {}).unwrap().model;
+    let mut matched = 0;
+    let resumed = gausset_sfm::align(&job, &AlignmentTool::BuiltIn, &go, &mut |progress| {
+        matched += usize::from(progress.stage == "matching");
+    });
+    let resumed = resumed.unwrap().model;
+    assert_eq!(matched, 0, "pairs matched again");
     let bytes = |model: &gausset_sfm::model::CheckedModel| format!("{:?}", model.colmap);
     assert!(bytes(&resumed) == bytes(&found), "the same model");
     assert!(!job.work_folder.exists(), "removed after success");

@@ -114,7 +114,7 @@ impl Capture {
         let options = ReconstructionOptions { tolerance: TOLERANCE, is_sequence: false, seed: 0 };
         let stop = AtomicBool::new(false);
         let exec = Exec::best(&pool);
-        let found = reconstruct_pictures(&mut frames, &mut pictures, options, exec, &stop, &mut |_| {});
+        let found = reconstruct_pictures(&mut frames, &mut pictures, options, None, exec, &stop, &mut |_| {});
         (found.expect("not stopped"), pictures)
     }
 
@@ -175,8 +175,15 @@ fn pictures_of_nothing_in_common_stay_without_poses() {
     let options = ReconstructionOptions { tolerance: TOLERANCE, is_sequence: false, seed: 0 };
     let pool = Pool::new(1);
     let stop = AtomicBool::new(false);
-    let found =
-        reconstruct_pictures(&mut frames, &mut pictures, options, Exec::best(&pool), &stop, &mut |_| {});
+    let found = reconstruct_pictures(
+        &mut frames,
+        &mut pictures,
+        options,
+        None,
+        Exec::best(&pool),
+        &stop,
+        &mut |_| {},
+    );
     let found = found.expect("not stopped");
     assert!(found.poses.iter().all(Option::is_none) && found.landmarks.is_empty());
 }

@@ -44,7 +44,7 @@ fn options() -> ReconstructionOptions {
 }
 
 fn solve(frames: &[Features], pool: &Pool) -> Reconstruction {
-    reconstruct(frames, options(), Exec::best(pool), &AtomicBool::new(false), &mut |_| {})
+    reconstruct(frames, options(), None, Exec::best(pool), &AtomicBool::new(false), &mut |_| {})
         .expect("not stopped")
 }
 
@@ -104,7 +104,7 @@ fn masked_parts_have_no_features_and_a_stop_is_heard() {
     let above = all.features.iter().filter(|feature| feature.pixel[1] < f64::from(SIDE / 2)).count();
     assert!(above > 200 && masked.features.len() == above, "{above} {}", masked.features.len());
     let stop = AtomicBool::new(true);
-    let stopped = reconstruct(&[all, masked], options(), Exec::best(&pool), &stop, &mut |_| {});
+    let stopped = reconstruct(&[all, masked], options(), None, Exec::best(&pool), &stop, &mut |_| {});
     assert_eq!(stopped, Err(Stopped));
     let nothing = solve(&[Features::default(), Features::default()], &pool);
     assert!(nothing.landmarks.is_empty() && nothing.poses == [None, None]);

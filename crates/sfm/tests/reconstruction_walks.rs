@@ -130,7 +130,7 @@ impl Walk {
 fn solve(frames: &[Features]) -> Reconstruction {
     let pool = Pool::new(2);
     let options = ReconstructionOptions { tolerance: TOLERANCE, is_sequence: true, seed: 0 };
-    reconstruct(frames, options, Exec::best(&pool), &AtomicBool::new(false), &mut |_| {})
+    reconstruct(frames, options, None, Exec::best(&pool), &AtomicBool::new(false), &mut |_| {})
         .expect("not stopped")
 }
 

@@ -41,6 +41,6 @@ pub(crate) use pairs::near_pairs;
 pub use picture::{CameraPrior, PictureCamera, Pictures};
 pub use pictures::reconstruct_pictures;
 pub use reconstruct::{
-    Landmark, Progress, Reconstruction, ReconstructionOptions, Stage, Stopped, reconstruct,
+    Landmark, MatchStore, Progress, Reconstruction, ReconstructionOptions, Stage, Stopped, reconstruct,
 };
 pub use view::PanoView;

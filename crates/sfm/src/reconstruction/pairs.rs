@@ -7,6 +7,7 @@ use gausset_compute::Exec;
 
 use crate::reconstruction::features::Features;
 use crate::reconstruction::matches::{WideDescriptors, mutual_matches};
+use crate::reconstruction::reconstruct::{Progress, Stage};
 
 /// Largest number of panoramas of which every pair is matched.
 const EXHAUSTIVE_FRAMES: usize = 25;
@@ -53,6 +54,7 @@ pub(crate) fn select_pairs(
     is_sequence: bool,
     exec: Exec<'_>,
     stop: &AtomicBool,
+    tell: &mut dyn FnMut(Progress),
 ) -> Vec<[usize; 2]> {
     let count = frames.len();
     let mut pairs: Vec<[usize; 2]> = Vec::new();
@@ -75,6 +77,7 @@ pub(crate) fn select_pairs(
             if stop.load(Ordering::Relaxed) {
                 return pairs;
             }
+            tell(Progress { stage: Stage::Pairs, done: a, total: count });
             for b in a.saturating_add(reach + 1)..count {
                 let shared = mutual_matches(&glances[a], &glances[b], exec).len();
                 if shared >= MIN_PREVIEW_MATCHES {

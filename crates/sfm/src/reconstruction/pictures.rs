@@ -13,8 +13,9 @@ use crate::reconstruction::features::Features;
 use crate::reconstruction::focal::{DEFAULT_FOCAL, estimate_focal};
 use crate::reconstruction::picture::{CAMERA_PARAMETERS, CameraPrior, PictureCamera, Pictures};
 use crate::reconstruction::reconstruct::{
-    Landmark, MatchedPair, Progress, Reconstruction, ReconstructionOptions, Stage, Stopped, VerifiedPair,
-    adjust, bearing, drop_weak_poses, initial_poses, match_pairs, triangulate_tracks, verify_pairs,
+    Landmark, MatchStore, MatchedPair, Progress, Reconstruction, ReconstructionOptions, Stage, Stopped,
+    VerifiedPair, adjust, bearing, drop_weak_poses, initial_poses, match_pairs, triangulate_tracks,
+    verify_pairs,
 };
 use crate::reconstruction::resection::{Sight, resect};
 use crate::reconstruction::tracks::{TrackElement, build_tracks};
@@ -46,6 +47,7 @@ pub fn reconstruct_pictures(
     frames: &mut [Features],
     pictures: &mut Pictures,
     options: ReconstructionOptions,
+    store: Option<&dyn MatchStore>,
     exec: Exec<'_>,
     stop: &AtomicBool,
     tell: &mut dyn FnMut(Progress),
@@ -56,7 +58,7 @@ pub fn reconstruct_pictures(
         ..options
     };
     set_bearings(frames, pictures);
-    let matched = match_pairs(frames, &pictures.near, options, exec, stop, tell)?;
+    let matched = match_pairs(frames, (&pictures.near, options.is_sequence), store, exec, stop, tell)?;
     let mut report = |done| tell(Progress { stage: Stage::Mapping, done, total: 2 + PICTURE_ROUNDS.len() });
     report(0);
     if pictures.priors.iter().any(|prior| prior.focal.is_none()) {

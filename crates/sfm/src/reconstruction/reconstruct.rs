@@ -34,6 +34,8 @@ pub struct ReconstructionOptions {
 /// A stage of the reconstruction.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum Stage {
+    /// Selecting the pairs to match, by frame.
+    Pairs,
     /// Matching pairs of panoramas.
     Matching,
     /// Estimating poses and points.
@@ -49,6 +51,14 @@ pub struct Progress {
     pub done: usize,
     /// Units of work in total.
     pub total: usize,
+}
+
+/// Keeps matches, so that an interrupted reconstruction resumes.
+pub trait MatchStore: Sync {
+    /// The matches of a frame with each of its partners, if they are known.
+    fn load(&self, frame: usize, partners: &[usize]) -> Option<Vec<Vec<[u32; 2]>>>;
+    /// Keeps these matches.
+    fn save(&self, frame: usize, partners: &[usize], matches: &[Vec<[u32; 2]>]);
 }
 
 /// The caller set the stop flag.
@@ -87,18 +97,20 @@ const MIN_OBSERVATIONS: usize = 20;
 /// Tolerances of the rounds in units of the final one, and the adjustment steps of each round.
 const ROUNDS: [(f64, usize); 4] = [(4.0, 15), (2.0, 15), (1.0, 20), (1.0, 30)];
 
-/// Estimates poses and points from the features of panoramas; `tell` is called with the progress.
+/// Estimates poses and points from the features of panoramas; `tell` is called with the progress. Matches in `store`
+/// are not made again.
 ///
 /// # Errors
 /// The stop flag was set.
 pub fn reconstruct(
     frames: &[Features],
     options: ReconstructionOptions,
+    store: Option<&dyn MatchStore>,
     exec: Exec<'_>,
     stop: &AtomicBool,
     tell: &mut dyn FnMut(Progress),
 ) -> Result<Reconstruction, Stopped> {
-    let matched = match_pairs(frames, &[], options, exec, stop, tell)?;
+    let matched = match_pairs(frames, (&[], options.is_sequence), store, exec, stop, tell)?;
     let mut verified = verify_pairs(frames, &matched, options, exec, stop)?;
     let pairs: Vec<[usize; 2]> = verified.iter().map(|v| [v.a, v.b]).collect();
     let mut report = |done| tell(Progress { stage: Stage::Mapping, done, total: 1 + ROUNDS.len() });
@@ -149,29 +161,41 @@ pub(super) fn bearing(frames: &[Features], frame: usize, feature: u32) -> [f64; 
     frames[frame].features[feature as usize].bearing
 }
 
-/// Matches pairs of frames.
+/// Matches pairs of frames; `near` are pairs in any case, neighbours of a sequence as well.
 pub(super) fn match_pairs(
     frames: &[Features],
-    near: &[[usize; 2]],
-    options: ReconstructionOptions,
+    (near, is_sequence): (&[[usize; 2]], bool),
+    store: Option<&dyn MatchStore>,
     exec: Exec<'_>,
     stop: &AtomicBool,
     tell: &mut dyn FnMut(Progress),
 ) -> Result<Vec<MatchedPair>, Stopped> {
-    let pairs = pairs::select_pairs(frames, near, options.is_sequence, exec, stop);
+    let pairs = pairs::select_pairs(frames, near, is_sequence, exec, stop, tell);
     let mut matched = Vec::with_capacity(pairs.len());
-    let mut first: Option<(usize, WideDescriptors)> = None;
-    for (done, &[a, b]) in pairs.iter().enumerate() {
-        if stop.load(Ordering::Relaxed) {
-            return Err(Stopped);
-        }
-        tell(Progress { stage: Stage::Matching, done, total: pairs.len() });
-        if first.as_ref().is_none_or(|(known, _)| *known != a) {
-            first = Some((a, WideDescriptors::new(&frames[a].descriptors)));
-        }
-        let Some((_, one)) = &first else { continue };
-        let matches = matches::mutual_matches(one, &WideDescriptors::new(&frames[b].descriptors), exec);
-        matched.push(MatchedPair { a, b, matches });
+    for of_frame in pairs.chunk_by(|[a, _], [b, _]| a == b) {
+        let a = of_frame[0][0];
+        let partners: Vec<usize> = of_frame.iter().map(|[_, b]| *b).collect();
+        let mut tell = |done| tell(Progress { stage: Stage::Matching, done, total: pairs.len() });
+        let matches = match store.and_then(|store| store.load(a, &partners)) {
+            Some(matches) => matches,
+            None => {
+                let mut matches = Vec::with_capacity(partners.len());
+                let one = WideDescriptors::new(&frames[a].descriptors);
+                for &b in &partners {
+                    if stop.load(Ordering::Relaxed) {
+                        return Err(Stopped);
+                    }
+                    tell(matched.len() + matches.len());
+                    let other = WideDescriptors::new(&frames[b].descriptors);
+                    matches.push(matches::mutual_matches(&one, &other, exec));
+                }
+                if let Some(store) = store {
+                    store.save(a, &partners, &matches);
+                }
+                matches
+            }
+        };
+        matched.extend(partners.into_iter().zip(matches).map(|(b, matches)| MatchedPair { a, b, matches }));
     }
     Ok(matched)
 }
