@@ -123,20 +123,23 @@ fn nearest_of(
         let mut index = [[0u32; LANES]; BLOCK];
         for (at, (panel, squares)) in (0u32..).zip(b.panels.iter().zip(&b.squares)) {
             let products = products(&queries, panel);
-            let (column, column_index) = &mut columns[at as usize];
+            let mut column = columns[at as usize];
             for query in 0..BLOCK {
+                // Copies, and masks in place of branches: compilers make vectors of these.
+                let (mut least, mut next, mut place) = (best[query], second[query], index[query]);
+                let number = (first + query) as u32;
                 for lane in 0..LANES {
                     let sum = norms[query].wrapping_add(squares[lane]);
                     let distance = sum.wrapping_sub(products[query][lane].wrapping_mul(2));
-                    let before = best[query][lane];
-                    second[query][lane] = second[query][lane].min(before.max(distance));
-                    best[query][lane] = before.min(distance);
-                    index[query][lane] = if distance < before { at } else { index[query][lane] };
-                    let is_nearest = distance < column[lane];
-                    column[lane] = column[lane].min(distance);
-                    column_index[lane] = if is_nearest { (first + query) as u32 } else { column_index[lane] };
+                    next[lane] = next[lane].min(least[lane].max(distance));
+                    place[lane] = chosen(distance < least[lane], at, place[lane]);
+                    least[lane] = least[lane].min(distance);
+                    column.1[lane] = chosen(distance < column.0[lane], number, column.1[lane]);
+                    column.0[lane] = column.0[lane].min(distance);
                 }
+                (best[query], second[query], index[query]) = (least, next, place);
             }
+            columns[at as usize] = column;
         }
         for query in 0..count {
             rows.push(nearest_lane(&best[query], &second[query], &index[query]));
@@ -144,6 +147,13 @@ fn nearest_of(
     }
     let columns = columns.into_iter().flat_map(|(distances, at)| distances.into_iter().zip(at));
     (rows, columns.take(b.count).collect())
+}
+
+/// `a` if the condition holds, else `b`.
+#[inline(always)]
+fn chosen(condition: bool, a: u32, b: u32) -> u32 {
+    let mask = u32::from(condition).wrapping_neg();
+    (a & mask) | (b & !mask)
 }
 
 /// Products of a block with a panel.
