@@ -20,10 +20,11 @@ use crate::reconstruction::reconstruct::{
 use crate::reconstruction::resection::{Sight, resect};
 use crate::reconstruction::tracks::{TrackElement, build_tracks};
 
-/// Tolerances of the rounds of pictures in units of the final one, the adjustment steps of each, and whether cameras are
-/// adjusted. Pictures that are not registered are tried after each round.
+/// Tolerances of the rounds of pictures in units of the final one, the most adjustment steps of each, and whether cameras
+/// are adjusted. Pictures that are not registered are tried after each round. A dozen steps are usual; where focal length
+/// and distance are nearly interchangeable (views straight down), there are several times as many.
 const PICTURE_ROUNDS: [(f64, usize, bool); 6] =
-    [(8.0, 10, false), (8.0, 15, true), (4.0, 15, true), (2.0, 15, true), (1.0, 20, true), (1.0, 30, true)];
+    [(8.0, 10, false), (8.0, 60, true), (4.0, 60, true), (2.0, 60, true), (1.0, 60, true), (1.0, 100, true)];
 /// Tolerance of pairs of pictures in units of the final one: before the lenses are known, and before the focal lengths
 /// are.
 const UNKNOWN_LENS: f64 = 2.0;
