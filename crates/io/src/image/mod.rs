@@ -10,6 +10,7 @@ mod check;
 pub mod decode;
 pub mod encode;
 pub mod exif;
+pub mod exif_write;
 pub mod formats;
 pub mod header;
 pub mod heif;
