@@ -65,6 +65,7 @@ impl Capture {
             camera: camera(width, width * 3 / 4),
             poses: poses.collect(),
             exposures: (0..count).map(|i| exposure(self, i, seed)).collect(),
+            geotags: Vec::new(),
             points: 6_000,
             seed,
         }

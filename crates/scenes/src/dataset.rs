@@ -1,15 +1,19 @@
-//! A scene as an ordinary dataset: `images/*.png` and a COLMAP model in `sparse/0`.
+//! A scene as an ordinary dataset: `images/*.png`, or `*.jpg` with EXIF if positions are known, and a COLMAP model in
+//! `sparse/0`.
 
 use std::path::{Path, PathBuf};
 
-use gausset_compute::Pool;
+use gausset_compute::{Pool, fearless_simd::Level};
+use gausset_core::RgbImage8;
 use gausset_io::atomic::{Disk, FileSystem, WriteError, write_atomic};
 use gausset_io::dataset::colmap::{ColmapImage, ColmapModel, ColmapPoint, ModelFormat};
 use gausset_io::dataset::{CameraModel, SourceCamera};
 use gausset_io::image::encode;
+use gausset_jpeg::{colour::ycbcr_from_rgb, encode_image};
 
 use crate::ProceduralScene;
 use crate::points::SparsePoint;
+use crate::town::geotag;
 
 /// Errors of writing a dataset.
 #[derive(Debug, thiserror::Error)]
@@ -53,9 +57,12 @@ pub fn write_dataset(
     progress(0, count);
     for index in 0..count {
         let picture = scene.image(index, pool);
-        let path = images.join(picture_name(index));
-        let bytes = encode::png_rgb8(&picture)
-            .map_err(|e| SceneError::Encode { path: path.clone(), reason: e.to_string() })?;
+        let path = images.join(picture_name(scene, index));
+        let bytes = match scene.geotags.get(index) {
+            Some(&position) => jpeg(&picture, geotag::segment(position)),
+            None => encode::png_rgb8(&picture)
+                .map_err(|e| SceneError::Encode { path: path.clone(), reason: e.to_string() })?,
+        };
         write(&path, &bytes)?;
         progress(index + 1, count);
     }
@@ -66,8 +73,36 @@ pub fn write_dataset(
     Ok(())
 }
 
-fn picture_name(index: usize) -> String {
-    format!("view_{index:03}.png")
+/// Name of an image; all names of a scene are equally long, so that they sort by number.
+fn picture_name(scene: &ProceduralScene, index: usize) -> String {
+    let digits = (scene.poses.len().saturating_sub(1)).to_string().len().max(3);
+    let ending = if scene.geotags.is_empty() { "png" } else { "jpg" };
+    format!("view_{index:0digits$}.{ending}")
+}
+
+/// Quality of JPEG files, as of a camera's best setting.
+const JPEG_QUALITY: u8 = 95;
+
+/// Encodes an image as a 4:2:0 JPEG file with a marker segment.
+fn jpeg(picture: &RgbImage8, segment: Vec<u8>) -> Vec<u8> {
+    let (width, height) = (picture.width as usize, picture.height as usize);
+    let (chroma_width, chroma_height) = (width.div_ceil(2), height.div_ceil(2));
+    let at = |x: usize, y: usize| {
+        let at = 3 * (y.min(height - 1) * width + x.min(width - 1));
+        ycbcr_from_rgb([picture.data[at], picture.data[at + 1], picture.data[at + 2]])
+    };
+    let luma = (0..width * height).map(|i| at(i % width, i / width)[0]).collect();
+    let chroma = |channel: usize| -> Vec<u8> {
+        let mean = |i: usize| {
+            let (x, y) = (2 * (i % chroma_width), 2 * (i / chroma_width));
+            let four = [at(x, y), at(x + 1, y), at(x, y + 1), at(x + 1, y + 1)];
+            ((four.iter().map(|c| u32::from(c[channel])).sum::<u32>() + 2) / 4) as u8
+        };
+        (0..chroma_width * chroma_height).map(mean).collect()
+    };
+    let planes = [luma, chroma(1), chroma(2)];
+    // The same bytes at every level.
+    encode_image([width, height], &planes, JPEG_QUALITY, Level::baseline(), &[segment])
 }
 
 fn make_folder(path: PathBuf) -> Result<PathBuf, SceneError> {
@@ -91,7 +126,7 @@ fn colmap_model(scene: &ProceduralScene, points: &[SparsePoint]) -> ColmapModel 
         height: camera.height,
         params: vec![camera.fx, camera.fy, camera.cx, camera.cy],
     };
-    let image = |(index, pose)| ColmapImage::new(index as u32 + 1, picture_name(index), 1, pose);
+    let image = |(index, pose)| ColmapImage::new(index as u32 + 1, picture_name(scene, index), 1, pose);
     let mut images: Vec<ColmapImage> = scene.poses.iter().enumerate().map(image).collect();
     let points = (1u64..).zip(points).map(|(id, point)| {
         let see = |seen: &crate::points::PointObservation| {

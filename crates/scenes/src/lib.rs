@@ -21,6 +21,7 @@ pub mod render;
 pub mod room;
 pub mod shape;
 pub mod texture;
+pub mod town;
 pub mod vec3;
 pub mod workload;
 pub mod world;
@@ -30,6 +31,7 @@ use gausset_core::{Camera, Pose, RgbImage8};
 
 pub use captures::Capture;
 pub use dataset::write_dataset;
+pub use town::town;
 pub use world::World;
 
 /// Size of the demo scene.
@@ -53,6 +55,8 @@ pub struct ProceduralScene {
     pub poses: Vec<Pose>,
     /// Factor on the display values of each image, which simulates automatic exposure; empty = 1.
     pub exposures: Vec<f64>,
+    /// Degrees north, degrees east and metres up of each image, as its GPS receiver measured them; empty = unknown.
+    pub geotags: Vec<[f64; 3]>,
     /// Maximum number of sparse points.
     pub points: usize,
     /// Seed of all random numbers.
@@ -81,6 +85,7 @@ fn scene(camera: Camera, rings: &demo::CameraRings, points: usize, seed: u64) ->
         camera,
         poses: demo::poses(rings, seed),
         exposures: Vec::new(),
+        geotags: Vec::new(),
         points,
         seed,
     }

@@ -95,7 +95,7 @@ impl ProceduralScene {
             let [dx, dy, _] = self.normals(candidate, 2 + view).map(|n| PIXEL_NOISE * n);
             let pixel = [(x + dx).clamp(0.0, width), (y + dy).clamp(0.0, height)];
             track.push(PointObservation { view, pixel });
-            colours += display(self.world.radiance(&ray));
+            colours += display(self.world.pixel_radiance(&ray, &seen, eye.pixel_angle()));
         }
         if track.len() < 2 {
             return None;

@@ -6,9 +6,9 @@
 use gausset_compute::Pool;
 use gausset_core::{Camera, Pose, RgbImage8, image::quantise, se3};
 
-use crate::object_lists::{Index, TileLists};
+use crate::object_lists::{Candidate, TileLists};
 use crate::vec3::Vec3;
-use crate::world::{OpennessCache, Ray, World};
+use crate::world::{PixelCone, Ray, World};
 
 /// Samples of a pixel that is not uniform.
 const SAMPLES: usize = 8;
@@ -29,7 +29,7 @@ impl World {
         let _span = gausset_prof::span("ray_trace");
         let mut image = RgbImage8::new(camera.width, camera.height);
         let eye = Eye::new(camera, pose);
-        let lists = TileLists::new(camera, pose, &self.balls());
+        let lists = TileLists::new(camera, pose, self.balls());
         pool.run_chunks(&mut image.data, camera.width as usize * 3, |row, pixels| {
             for (column, pixel) in pixels.chunks_exact_mut(3).enumerate() {
                 let colour = self.pixel(&eye, column as f64, row as f64, lists.at(column, row));
@@ -55,11 +55,11 @@ impl World {
     }
 
     /// Display colour of the pixel whose top-left corner is at (x, y), of which only `candidates` can be visible.
-    fn pixel(&self, eye: &Eye, x: f64, y: f64, candidates: &[Index]) -> Vec3 {
-        let mut openness = OpennessCache::default();
+    fn pixel(&self, eye: &Eye, x: f64, y: f64, candidates: &[Candidate]) -> Vec3 {
+        let mut cone = PixelCone::new(eye.pixel_angle());
         let mut sample = |place: [i8; 2]| {
             let [dx, dy] = place.map(|v| 0.5 + f64::from(v) / 16.0);
-            display(self.radiance_among(&eye.ray(x + dx, y + dy), candidates, &mut openness))
+            display(self.radiance_among(&eye.ray(x + dx, y + dy), candidates, &mut cone))
         };
         let (mut sum, mut low, mut high) = (Vec3::default(), Vec3::splat(1.0), Vec3::default());
         for &place in &SAMPLE_OFFSETS[..FIRST_SAMPLES] {
@@ -116,6 +116,11 @@ impl Eye {
         self.centre
     }
 
+    /// Angle of a pixel at the centre of the image, radians.
+    pub(crate) fn pixel_angle(&self) -> f64 {
+        1.0 / self.camera.fx
+    }
+
     /// The ray through a position in the image, in px from its top-left corner.
     #[must_use]
     pub fn ray(&self, u: f64, v: f64) -> Ray {
@@ -149,14 +154,14 @@ mod tests {
         let scene = crate::tiny();
         for pose in &scene.poses {
             let eye = Eye::new(&scene.camera, pose);
-            let lists = TileLists::new(&scene.camera, pose, &scene.world.balls());
+            let lists = TileLists::new(&scene.camera, pose, scene.world.balls());
             for (row, column) in (0..24).flat_map(|row| (0..32).map(move |column| (row, column))) {
                 for corner in [0.0, 0.999] {
                     let ray = eye.ray(f64::from(column) + corner, f64::from(row) + corner);
                     let candidates = lists.at(column as usize, row as usize);
-                    let mut openness = OpennessCache::default();
+                    let mut cone = PixelCone::new(eye.pixel_angle());
                     assert_eq!(
-                        scene.world.radiance_among(&ray, candidates, &mut openness),
+                        scene.world.radiance_among(&ray, candidates, &mut cone),
                         scene.world.radiance(&ray)
                     );
                 }

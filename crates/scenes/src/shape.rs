@@ -56,6 +56,18 @@ pub enum Shape {
         /// Radius of the edges.
         rounding: f64,
     },
+    /// A box around the origin with sharp edges, and a roof on it whose ridge is along x.
+    Gable {
+        /// Half the size of the box along each axis.
+        half: Vec3,
+        /// Height of the ridge above the box; 0 = no roof.
+        rise: f64,
+    },
+    /// The crown of a tree: overlapping balls.
+    Crown {
+        /// Radius of a ball around all of them.
+        radius: f64,
+    },
     /// A vase on the z axis with its foot at the origin: a body of revolution.
     Vase {
         /// Height.
@@ -97,6 +109,13 @@ impl Shape {
                 let hole = length2(p.x, z) - opening;
                 smooth_max(outside, -hole, rounding)
             }
+            Self::Gable { half, rise } => {
+                gable_planes(half, rise).map(|(n, c)| n.dot(p) - c).into_iter().fold(f64::MIN, f64::max)
+            }
+            Self::Crown { radius } => {
+                let to_balls = CROWN.map(|(centre, r)| (p - centre * radius).length() - r * radius);
+                to_balls.into_iter().fold(f64::MAX, f64::min)
+            }
             Self::Vase { height, radius } => {
                 let z = p.z.clamp(0.0, height);
                 let body = length2(p.x, p.y) - vase_radius(z / height) * radius;
@@ -120,6 +139,11 @@ impl Shape {
                 (0.0, (half - Vec3::splat(rounding)).length() + rounding)
             }
             Self::Torus { major, minor } => (0.0, major + minor),
+            Self::Gable { half, rise } => {
+                // The ridge is nearer to the centre of the box with half the roof than the corners of its floor.
+                (0.5 * rise, (half + vec3(0.0, 0.0, 0.5 * rise)).length())
+            }
+            Self::Crown { radius } => (0.0, radius),
             Self::Cylinder { radius, half_height, .. } => (0.0, length2(radius, half_height)),
             Self::RoundCone { bottom, top, height } => {
                 // The ball that touches both balls from outside.
@@ -134,7 +158,8 @@ impl Shape {
     #[must_use]
     pub fn height_range(&self) -> [f64; 2] {
         match *self {
-            Self::Sphere { radius } => [-radius, radius],
+            Self::Sphere { radius } | Self::Crown { radius } => [-radius, radius],
+            Self::Gable { half, rise } => [-half.z, half.z + rise],
             Self::Block { half, .. } | Self::Arch { half, .. } => [-half.z, half.z],
             Self::Torus { minor, .. } => [-minor, minor],
             Self::Cylinder { half_height, .. } => [-half_height, half_height],
@@ -146,7 +171,25 @@ impl Shape {
     /// Whether every straight line intersects the shape in one segment, so that it cannot cast a shadow on itself.
     #[must_use]
     pub fn is_convex(&self) -> bool {
-        !matches!(self, Self::Torus { .. } | Self::Arch { .. } | Self::Vase { .. })
+        !matches!(self, Self::Torus { .. } | Self::Arch { .. } | Self::Vase { .. } | Self::Crown { .. })
+    }
+
+    /// Distance at which a ray from outside enters the shape, for shapes with a closed form; `Some(None)` = it does not.
+    pub(crate) fn exact_hit(&self, origin: Vec3, direction: Vec3) -> Option<Option<f64>> {
+        match *self {
+            Self::Gable { half, rise } => Some(gable_hit(origin, direction, half, rise)),
+            Self::Crown { radius } => {
+                let hits = CROWN.into_iter().filter_map(|(centre, r)| {
+                    let to_centre = centre * radius - origin;
+                    let along = to_centre.dot(direction);
+                    let inside = r * r * radius * radius - (to_centre.dot(to_centre) - along * along);
+                    let enter = along - inside.max(0.0).sqrt();
+                    (inside > 0.0 && enter > 0.0).then_some(enter)
+                });
+                Some(hits.reduce(f64::min))
+            }
+            _ => None,
+        }
     }
 
     /// Outward normal at a point of the surface: the gradient of the distance.
@@ -154,6 +197,20 @@ impl Shape {
     pub fn normal(&self, p: Vec3) -> Vec3 {
         match *self {
             Self::Sphere { .. } => p.normalised(),
+            Self::Gable { half, rise } => {
+                let planes = gable_planes(half, rise);
+                let above = planes.map(|(n, c)| n.dot(p) - c);
+                let highest =
+                    (1..above.len()).fold(0, |best, i| if above[i] > above[best] { i } else { best });
+                planes[highest].0
+            }
+            Self::Crown { radius } => {
+                let from = CROWN.map(|(centre, r)| (p - centre * radius, r * radius));
+                let nearest = |best: (Vec3, f64), next: (Vec3, f64)| {
+                    if next.0.length() - next.1 < best.0.length() - best.1 { next } else { best }
+                };
+                from.into_iter().reduce(nearest).map_or(p, |(away, _)| away).normalised()
+            }
             Self::Torus { major, .. } => {
                 let to_circle = major / length2(p.x, p.y);
                 vec3(p.x - p.x * to_circle, p.y - p.y * to_circle, p.z).normalised()
@@ -179,6 +236,50 @@ impl Shape {
 fn length2(x: f64, y: f64) -> f64 {
     (x * x + y * y).sqrt()
 }
+
+/// Outward normals of the faces of a gable and their distances from the origin.
+fn gable_planes(half: Vec3, rise: f64) -> [(Vec3, f64); 7] {
+    let scale = 1.0 / length2(rise, half.y);
+    let (lean, up) = (rise * scale, half.y * scale);
+    let roof = (half.z + rise) * up;
+    [
+        (vec3(1.0, 0.0, 0.0), half.x),
+        (vec3(-1.0, 0.0, 0.0), half.x),
+        (vec3(0.0, 1.0, 0.0), half.y),
+        (vec3(0.0, -1.0, 0.0), half.y),
+        (vec3(0.0, 0.0, -1.0), half.z),
+        (vec3(0.0, lean, up), roof),
+        (vec3(0.0, -lean, up), roof),
+    ]
+}
+
+/// Distance at which a ray from outside enters a gable: the largest of the distances at which it enters a half-space,
+/// if that is before it leaves one.
+fn gable_hit(origin: Vec3, direction: Vec3, half: Vec3, rise: f64) -> Option<f64> {
+    let (mut enter, mut leave) = (0.0f64, f64::INFINITY);
+    for (normal, offset) in gable_planes(half, rise) {
+        let (outside, slope) = (normal.dot(origin) - offset, normal.dot(direction));
+        if slope < 0.0 {
+            enter = enter.max(-outside / slope);
+        } else if slope > 0.0 {
+            leave = leave.min(-outside / slope);
+        } else if outside > 0.0 {
+            return None;
+        }
+    }
+    (enter > 0.0 && enter < leave).then_some(enter)
+}
+
+/// Centres and radii of the balls of a crown, relative to its own radius.
+const CROWN: [(Vec3, f64); 7] = [
+    (vec3(0.0, 0.0, 0.05), 0.68),
+    (vec3(0.48, 0.1, -0.12), 0.46),
+    (vec3(-0.2, 0.5, -0.05), 0.44),
+    (vec3(-0.5, -0.16, 0.14), 0.43),
+    (vec3(0.12, -0.54, 0.06), 0.42),
+    (vec3(0.16, 0.18, 0.55), 0.4),
+    (vec3(-0.12, -0.06, -0.55), 0.42),
+];
 
 fn block_distance(p: Vec3, half: Vec3, rounding: f64) -> f64 {
     let d = p.map(f64::abs) - half + Vec3::splat(rounding);
@@ -264,7 +365,9 @@ mod tests {
     use super::*;
     use gausset_compute::rng;
 
-    const SHAPES: [Shape; 7] = [
+    const SHAPES: [Shape; 9] = [
+        Shape::Gable { half: vec3(0.5, 0.3, 0.4), rise: 0.35 },
+        Shape::Crown { radius: 0.9 },
         Shape::Sphere { radius: 0.7 },
         Shape::Block { half: vec3(0.5, 0.3, 0.4), rounding: 0.06 },
         Shape::Torus { major: 0.6, minor: 0.2 },
@@ -314,6 +417,30 @@ mod tests {
                     assert!((special - general).length() < 0.05, "{shape:?} {p:?}");
                 }
             }
+        }
+    }
+
+    #[test]
+    fn closed_forms_meet_the_surface_and_miss_what_rays_pass() {
+        for shape in [SHAPES[0], SHAPES[1], Shape::Gable { half: vec3(0.4, 0.7, 0.2), rise: 0.0 }] {
+            let (mut hits, mut misses) = (0, 0);
+            for (from, to) in points(3).zip(points(4)) {
+                let direction = (to - from).normalised();
+                if shape.distance(from) <= 0.0 {
+                    continue;
+                }
+                if let Some(distance) = shape.exact_hit(from, direction).expect("a closed form") {
+                    assert!(shape.distance(from + direction * distance).abs() < 1e-9, "{shape:?}");
+                    assert!(shape.distance(from + direction * (0.99 * distance)) > 0.0);
+                    hits += 1;
+                } else {
+                    let nearest = (0..400).map(|i| shape.distance(from + direction * (0.01 * f64::from(i))));
+                    // A ray between two samples cannot dip deeper than half their distance.
+                    assert!(nearest.fold(f64::MAX, f64::min) > -0.005, "{shape:?} {from:?} {to:?}");
+                    misses += 1;
+                }
+            }
+            assert!(hits > 100 && misses > 100, "{hits} {misses}");
         }
     }
 

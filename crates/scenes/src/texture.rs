@@ -6,6 +6,7 @@
 use std::f64::consts::TAU;
 
 use crate::noise::Noise;
+use crate::town::Surface;
 use crate::vec3::{Vec3, smoothstep, vec3};
 
 /// Width of a colour edge in scene units.
@@ -74,6 +75,8 @@ pub enum Texture {
         /// Height of a band.
         pitch: f64,
     },
+    /// A surface of the town.
+    Town(Surface),
 }
 
 /// Linear colour of a display colour `0xRRGGBB` (gamma 2, as in the images).
@@ -116,9 +119,10 @@ const MIXED_TILES: [u32; 6] = [0xE8_D5B0, 0xC4_5B39, 0x3E_8C8C, 0xD9_9A3C, 0x27_
 const GROUT: Vec3 = colour(0x8A_8076);
 
 impl Texture {
-    /// Reflectance at a point of the surface with this normal, both in the shape's axes.
+    /// Reflectance at a point of the surface with this normal, both in the shape's axes. Surfaces of the town have no
+    /// detail below `footprint`, the size of a pixel on the surface in scene units.
     #[must_use]
-    pub fn at(&self, p: Vec3, normal: Vec3, noise: &Noise) -> Vec3 {
+    pub fn at(&self, p: Vec3, normal: Vec3, footprint: f64, noise: &Noise) -> Vec3 {
         match *self {
             Self::Mosaic => mosaic(p, noise),
             Self::Marble => marble(p, noise),
@@ -162,6 +166,7 @@ impl Texture {
                 let turn = 2.0 * (p.z / pitch + angle(p.y, p.x));
                 with_clouds(blend_colours(&colours, turn, 2.0 * EDGE / pitch), p, 0.12, noise)
             }
+            Self::Town(surface) => surface.at(p, normal, footprint),
             Self::Plain { colour } => with_clouds(colour, p, 0.16, noise),
             Self::Bands { colours, pitch } => {
                 with_clouds(blend_colours(&colours, p.z / pitch, EDGE / pitch), p, 0.12, noise)

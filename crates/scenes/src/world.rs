@@ -4,7 +4,7 @@
 //! corners), and one reflection on glossy surfaces. Distances are in scene units, light is linear.
 
 use crate::noise::Noise;
-use crate::object_lists::{Index, ObjectGrid};
+use crate::object_lists::{Candidate, FEW, GridSize, MANY, ObjectGrid};
 use crate::shape::{Placement, Shape};
 use crate::texture::{Texture, colour};
 use crate::vec3::{Vec3, smoothstep, vec3};
@@ -32,8 +32,12 @@ pub struct World {
     objects: Vec<Object>,
     noise: Noise,
     sky_radius: f64,
-    /// Indices of all objects.
-    all: Vec<Index>,
+    /// Distances from a surface at which ambient occlusion is probed.
+    openness_probes: [f64; 3],
+    /// Objects above a position on the xy plane, or below it.
+    above: ObjectGrid,
+    /// Height that no object exceeds.
+    top: f64,
     /// Objects that can block the sun from a point, by the position where the sun's ray through the point crosses z =
     /// 0.
     sun_blockers: ObjectGrid,
@@ -70,18 +74,48 @@ pub struct Hit {
     pub object: Option<usize>,
 }
 
-/// Ambient openness of the surface that a pixel shows. It varies little within a pixel, so the value of the first
-/// sample of an object is reused.
+/// The pixel to which a ray contributes.
 #[derive(Clone, Copy, Debug, Default)]
-pub(crate) struct OpennessCache(Option<(usize, f64)>);
+pub(crate) struct PixelCone {
+    /// Angle of the pixel, radians.
+    angle: f64,
+    /// Ambient openness of the surface that the pixel shows. It varies little within a pixel, so the value of the first
+    /// sample of an object is reused.
+    openness: Option<(usize, f64)>,
+}
 
-impl OpennessCache {
+impl PixelCone {
+    /// A pixel of this angle in radians.
+    pub(crate) const fn new(angle: f64) -> Self {
+        Self { angle, openness: None }
+    }
+
     fn get_or_compute(&mut self, object: usize, compute: impl FnOnce() -> f64) -> f64 {
-        match self.0 {
+        match self.openness {
             Some((known, open)) if known == object => open,
-            _ => self.0.insert((object, compute())).1,
+            _ => self.openness.insert((object, compute())).1,
         }
     }
+
+    /// Size of the pixel on a surface at this distance, whose normal has this cosine to the ray: the mean of both axes
+    /// if it is slanted, closer to the longer one.
+    fn footprint(&self, distance: f64, cosine: f64) -> f64 {
+        distance * self.angle / libm::pow(cosine.clamp(0.01, 1.0), 0.7)
+    }
+}
+
+/// Sizes in a world, in its units.
+#[derive(Clone, Copy, Debug)]
+pub(crate) struct WorldScale {
+    /// The square in which objects are searched by their place.
+    pub(crate) grid: GridSize,
+    /// Longest distance at which an object dims the ambient light of another.
+    pub(crate) openness: f64,
+}
+
+impl WorldScale {
+    /// For a table or a room, in units of about half a metre.
+    const TABLE: Self = Self { grid: GridSize { half: 5.5, cells: 44 }, openness: OPENNESS_PROBES[2] };
 }
 
 /// Distance to a surface at which a ray counts as a hit.
@@ -98,7 +132,7 @@ const SUN_LIGHT: Vec3 = vec3(2.70, 2.40, 1.95);
 const SHADOW_SHARPNESS: f64 = 9.0;
 /// Minimum z of a point that the sun can reach: the lower rim of the table.
 const MIN_LIT_Z: f64 = -0.3;
-/// Distances from a surface at which ambient occlusion is probed.
+/// Distances from a surface at which ambient occlusion is probed on a table.
 const OPENNESS_PROBES: [f64; 3] = [0.13, 0.29, 0.52];
 const SKY_LIGHT: Vec3 = vec3(0.42, 0.52, 0.68);
 const BOUNCE_LIGHT: Vec3 = vec3(0.30, 0.24, 0.19);
@@ -109,15 +143,28 @@ impl World {
     /// A world of solids, of which the first is the ground, under a sky dome of this radius around the origin.
     #[must_use]
     pub fn new(objects: Vec<Object>, noise: Noise, sky_radius: f64) -> Self {
+        Self::with_scale(objects, noise, sky_radius, &WorldScale::TABLE)
+    }
+
+    /// A world of another size.
+    pub(crate) fn with_scale(
+        objects: Vec<Object>,
+        noise: Noise,
+        sky_radius: f64,
+        scale: &WorldScale,
+    ) -> Self {
+        let openness_probes = OPENNESS_PROBES.map(|reach| reach * (scale.openness / OPENNESS_PROBES[2]));
         let sun = Vec3::from(SUN_DIRECTION).normalised();
         let shadows: Vec<_> = objects.iter().map(|o| o.shadow_disc(sun)).collect();
-        let near: Vec<_> = objects
-            .iter()
-            .map(|o| ([o.ball_centre.x, o.ball_centre.y], o.ball_radius + 2.0 * OPENNESS_PROBES[2]))
-            .collect();
-        let (between_sun, near) = (ObjectGrid::from_discs(&shadows), ObjectGrid::from_discs(&near));
-        let all = (0..).zip(&objects).map(|(index, _)| index).collect();
-        Self { objects, noise, sky_radius, all, sun_blockers: between_sun, near_objects: near }
+        let discs = |margin: f64| -> Vec<_> {
+            let disc = |o: &Object| ([o.ball_centre.x, o.ball_centre.y], o.ball_radius + margin);
+            objects.iter().map(disc).collect()
+        };
+        let grid = |discs: &[_]| ObjectGrid::from_discs(scale.grid, discs);
+        let (sun_blockers, near_objects) = (grid(&shadows), grid(&discs(2.0 * openness_probes[2])));
+        let above = grid(&discs(0.0));
+        let top = objects.iter().map(Object::top).fold(f64::NEG_INFINITY, f64::max);
+        Self { objects, noise, sky_radius, openness_probes, above, top, sun_blockers, near_objects }
     }
 
     /// The solids; the first is the ground.
@@ -133,44 +180,69 @@ impl World {
     }
 
     /// Centre and radius of a ball around each object.
-    pub(crate) fn balls(&self) -> Vec<(Vec3, f64)> {
-        self.objects.iter().map(|o| (o.ball_centre, o.ball_radius)).collect()
+    pub(crate) fn balls(&self) -> impl ExactSizeIterator<Item = (Vec3, f64)> {
+        self.objects.iter().map(|o| (o.ball_centre, o.ball_radius))
     }
 
     /// The first hit of a ray; the sky dome is behind everything.
     #[must_use]
     pub fn first_hit(&self, ray: &Ray) -> Hit {
-        self.first_hit_among(ray, &self.all)
+        let mut hit = Hit { distance: self.distance_to_sky(ray), object: None };
+        if self.objects.len() <= FEW {
+            (0..self.objects.len()).for_each(|index| self.nearer_hit(ray, index, &mut hit));
+            return hit;
+        }
+        // A rising ray leaves everything below it.
+        let rise = (self.top - ray.origin.z) / ray.direction.z;
+        let limit = if ray.direction.z > 0.0 { rise } else { f64::INFINITY };
+        self.above.walk(ray, limit, |list| {
+            for &index in list {
+                self.nearer_hit(ray, index as usize, &mut hit);
+            }
+            hit.distance
+        });
+        hit
     }
 
-    fn first_hit_among(&self, ray: &Ray, candidates: &[Index]) -> Hit {
+    fn first_hit_among(&self, ray: &Ray, candidates: &[Candidate]) -> Hit {
+        if candidates.len() > MANY && self.objects.len() > FEW {
+            return self.first_hit(ray);
+        }
         let mut hit = Hit { distance: self.distance_to_sky(ray), object: None };
-        for index in candidates.iter().map(|&i| usize::from(i)) {
-            if let Some(distance) = self.objects[index].hit(ray, hit.distance) {
-                hit = Hit { distance, object: Some(index) };
+        for candidate in candidates {
+            if candidate.near > hit.distance {
+                break;
             }
+            self.nearer_hit(ray, candidate.index as usize, &mut hit);
         }
         hit
+    }
+
+    /// Replaces a hit by that of an object if it is nearer.
+    fn nearer_hit(&self, ray: &Ray, index: usize, hit: &mut Hit) {
+        if let Some(distance) = self.objects[index].hit(ray, hit.distance) {
+            *hit = Hit { distance, object: Some(index) };
+        }
     }
 
     /// Radiance along a ray.
     #[must_use]
     pub fn radiance(&self, ray: &Ray) -> Vec3 {
-        self.radiance_among(ray, &self.all, &mut OpennessCache::default())
+        self.pixel_radiance(ray, &self.first_hit(ray), 0.0)
     }
 
-    /// Radiance along a ray that can only hit `candidates`; `openness` is the cache of its pixel.
-    pub(crate) fn radiance_among(
-        &self,
-        ray: &Ray,
-        candidates: &[Index],
-        openness: &mut OpennessCache,
-    ) -> Vec3 {
-        self.hit_radiance(ray, &self.first_hit_among(ray, candidates), Some(openness))
+    /// Radiance of a hit for a pixel of this angle in radians.
+    pub(crate) fn pixel_radiance(&self, ray: &Ray, hit: &Hit, angle: f64) -> Vec3 {
+        self.hit_radiance(ray, hit, Some(&mut PixelCone::new(angle)))
     }
 
-    /// Radiance of a hit; with `openness` for a camera ray, without for a mirrored one.
-    fn hit_radiance(&self, ray: &Ray, hit: &Hit, openness: Option<&mut OpennessCache>) -> Vec3 {
+    /// Radiance along a ray of a pixel that can only hit `candidates`.
+    pub(crate) fn radiance_among(&self, ray: &Ray, candidates: &[Candidate], pixel: &mut PixelCone) -> Vec3 {
+        self.hit_radiance(ray, &self.first_hit_among(ray, candidates), Some(pixel))
+    }
+
+    /// Radiance of a hit; with `pixel` for a camera ray, without for a mirrored one.
+    fn hit_radiance(&self, ray: &Ray, hit: &Hit, pixel: Option<&mut PixelCone>) -> Vec3 {
         let Some(index) = hit.object else {
             return self.sky(ray.at(hit.distance));
         };
@@ -179,15 +251,16 @@ impl World {
         let local = object.placement.point(point);
         let local_normal = object.shape.normal(local);
         let normal = object.placement.to_world(local_normal);
-        let reflectance = object.texture.at(local, local_normal, &self.noise);
+        let footprint = pixel.as_ref().map_or(0.0, |p| p.footprint(hit.distance, -normal.dot(ray.direction)));
+        let reflectance = object.texture.at(local, local_normal, footprint, &self.noise);
 
         let sun_direction = Vec3::from(SUN_DIRECTION).normalised();
         let facing_sun = normal.dot(sun_direction);
         let outside = point + normal * SURFACE_OFFSET;
         let sun = if facing_sun > 0.0 { self.sun_fraction(index, outside, sun_direction) } else { 0.0 };
         let up = 0.5 + 0.5 * normal.z;
-        let reflect = openness.is_some();
-        let open = match openness {
+        let reflect = pixel.is_some();
+        let open = match pixel {
             Some(known) => known.get_or_compute(index, || self.openness(index, point, normal)),
             // Mirrored surfaces are faint, so an average is sufficient.
             None => 0.85,
@@ -222,7 +295,7 @@ impl World {
         let ray = Ray { origin: point, direction: to_sun };
         let on_plane = ray.at(-point.z / to_sun.z);
         let mut share: f64 = 1.0;
-        for index in self.sun_blockers.at(on_plane.x, on_plane.y).iter().map(|&i| usize::from(i)) {
+        for index in self.sun_blockers.at(on_plane.x, on_plane.y).iter().map(|&i| i as usize) {
             let object = &self.objects[index];
             if index == GROUND || (index == of && object.shape.is_convex()) {
                 continue;
@@ -238,24 +311,22 @@ impl World {
     /// Ambient openness in front of a surface, 1 = nothing near (Evans 2006, "Fast approximations for global
     /// illumination").
     fn openness(&self, of: usize, point: Vec3, normal: Vec3) -> f64 {
-        let mut nearest = OPENNESS_PROBES;
-        for index in self.near_objects.at(point.x, point.y).iter().map(|&i| usize::from(i)) {
+        let probes = self.openness_probes;
+        let mut nearest = probes;
+        for index in self.near_objects.at(point.x, point.y).iter().map(|&i| i as usize) {
             let object = &self.objects[index];
             // An object near a probe is nearer to the point than twice the distance of the probe.
-            if (index == of && object.shape.is_convex()) || !object.is_within(point, 2.0 * OPENNESS_PROBES[2])
-            {
+            if (index == of && object.shape.is_convex()) || !object.is_within(point, 2.0 * probes[2]) {
                 continue;
             }
             let (point, normal) = (object.placement.point(point), object.placement.direction(normal));
             let from_point = object.shape.distance(point);
-            for (nearest, reach) in
-                nearest.iter_mut().zip(OPENNESS_PROBES).filter(|(_, r)| from_point < 2.0 * r)
-            {
+            for (nearest, reach) in nearest.iter_mut().zip(probes).filter(|(_, r)| from_point < 2.0 * r) {
                 *nearest = nearest.min(object.shape.distance(point + normal * reach));
             }
         }
         let (mut closed, mut weight) = (0.0, 1.0);
-        for (nearest, reach) in nearest.into_iter().zip(OPENNESS_PROBES) {
+        for (nearest, reach) in nearest.into_iter().zip(probes) {
             closed += weight * (reach - nearest) / reach;
             weight *= 0.65;
         }
@@ -296,6 +367,15 @@ impl Object {
         let (rise, ball_radius) = shape.bounding_ball();
         let ball_centre = placement.origin + placement.to_world(vec3(0.0, 0.0, rise));
         Self { shape, placement, texture, gloss, ball_centre, ball_radius }
+    }
+
+    /// Height that it does not exceed.
+    fn top(&self) -> f64 {
+        if self.placement.rotation[2] == [0.0, 0.0, 1.0] {
+            self.placement.origin.z + self.shape.height_range()[1]
+        } else {
+            self.ball_centre.z + self.ball_radius
+        }
     }
 
     /// Distances at which a ray enters and leaves the bounding ball.
@@ -341,6 +421,9 @@ impl Object {
             return (enter > 0.0).then_some(enter);
         }
         let ray = self.in_shape_axes(ray);
+        if let Some(exact) = self.shape.exact_hit(ray.origin, ray.direction) {
+            return exact.filter(|&distance| distance < limit);
+        }
         // Half of all rays hit the table top; the more level they are, the more steps the slab saves.
         let [low, high] = self.shape.height_range();
         let (a, b) = ((low - ray.origin.z) / ray.direction.z, (high - ray.origin.z) / ray.direction.z);
@@ -377,6 +460,10 @@ impl Object {
             return if along > 0.0 { smoothstep(0.0, 1.0, SHADOW_SHARPNESS * aside / along) } else { 1.0 };
         }
         let ray = self.in_shape_axes(ray);
+        if let Some(exact) = self.shape.exact_hit(ray.origin, ray.direction) {
+            // Shadows of buildings are sharp: the penumbra of the sun is a hundredth of the distance.
+            return f64::from(u8::from(exact.is_none()));
+        }
         let mut distance = (along - radius - aside.max(0.0)).max(0.01);
         let end = along + radius;
         let mut share: f64 = 1.0;
