@@ -1,7 +1,7 @@
 //! Generates a procedural scene, trains and evaluates it: a check that the whole pipeline works.
 //!
 //! ```text
-//! DIR/.tmp-data/  the scene during generation ──rename──▶ DIR/data/  with demo.json, which records size and seed
+//! DIR/.tmp-data/  the scene during generation ──rename──▶ DIR/data/  with demo.json, which records the scene
 //! DIR/run/        the run; an interrupted run resumes
 //! ```
 //! Both scene folders have an ownership marker ([`gausset_io::ownership`]); a folder without it is never removed.
@@ -13,7 +13,7 @@ use gausset_compute::Pool;
 use gausset_io::atomic::{Disk, FileSystem, Overwrite, write_atomic};
 use gausset_io::input;
 use gausset_io::ownership::{self, MARKER, OwnershipError};
-use gausset_scenes::{DemoSize, write_dataset};
+use gausset_scenes::{DemoSize, ProceduralScene, write_dataset};
 use gausset_train::{TrainConfig, TrainOptions, read_outcome};
 use serde::{Deserialize, Serialize};
 
@@ -21,14 +21,25 @@ use crate::saved_run::SavedRun;
 use crate::training::Task;
 use crate::{CountedItem, Event, Failure, Host, Stage};
 
+/// Scene of the demo.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub enum DemoScene {
+    /// Toys on a table.
+    Table,
+    /// A town from the air and on foot, in this many pictures (`gausset_scenes::town::PICTURES`).
+    Town(u32),
+}
+
 /// Options of the demo.
 #[derive(Clone, Debug)]
 pub struct DemoOptions {
-    /// Output folder for scene and run.
+    /// The scene.
+    pub scene: DemoScene,
+    /// Size of the pictures, and of the table's set.
     pub size: DemoSize,
     /// Folder for scene and run.
     pub output: PathBuf,
-    /// Steps of the training; `None` = 300 for small, 4000 for default.
+    /// Steps of the training; `None` = as many as the scene needs, 0 = only the dataset.
     pub steps: Option<u64>,
     /// Seed of the scene and of the training.
     pub seed: u64,
@@ -47,6 +58,15 @@ fn training_options(args: &DemoOptions, data: PathBuf) -> TrainOptions {
         threads: Some(args.threads),
         ..TrainOptions::default()
     };
+    if let DemoScene::Town(pictures) = args.scene {
+        let pictures = u64::from(pictures);
+        let (steps, splats) = match args.size {
+            DemoSize::Small => (1_000, 100),
+            DemoSize::Default => (4_000, 400),
+        };
+        let (steps, splats) = (Some(steps.max(10 * pictures)), Some((splats * pictures).max(20_000)));
+        return common.or(TrainOptions { steps, max_splats: splats, ..TrainOptions::default() });
+    }
     common.or(match args.size {
         // With so few steps, splats start as wide as the point spacing and the learning rates are higher than usual.
         DemoSize::Small => TrainOptions {
@@ -68,8 +88,18 @@ fn training_options(args: &DemoOptions, data: PathBuf) -> TrainOptions {
 /// Content of `DIR/data/demo.json`: identifies the scene.
 #[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize)]
 struct SceneNote {
+    /// Older notes are of the table.
+    #[serde(default = "table")]
+    scene: String,
     size: String,
     seed: u64,
+    /// Pictures of a town.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pictures: Option<u32>,
+}
+
+fn table() -> String {
+    "table".to_owned()
 }
 
 /// File name of the [`SceneNote`] in the dataset.
@@ -82,7 +112,11 @@ const PURPOSE: &str = "demo";
 impl SceneNote {
     fn of(args: &DemoOptions) -> Self {
         let size = if args.size == DemoSize::Small { "small" } else { "default" };
-        Self { size: size.to_owned(), seed: args.seed }
+        let (scene, pictures) = match args.scene {
+            DemoScene::Table => (table(), None),
+            DemoScene::Town(pictures) => ("town".to_owned(), Some(pictures)),
+        };
+        Self { scene, size: size.to_owned(), seed: args.seed, pictures }
     }
 
     /// Reads the note of a dataset; `None` if the dataset is not from a demo.
@@ -91,16 +125,19 @@ impl SceneNote {
     }
 }
 
-/// Generates the scene unless it exists, and returns the training task: a new run, or the interrupted one. Generation
-/// does not react to the stop flag, because a partial scene is useless.
+/// Generates the scene unless it exists, and returns the training task: a new run, or the interrupted one; `None` for 0
+/// steps. Generation does not react to the stop flag, because a partial scene is useless.
 ///
 /// # Errors
 /// A folder with another demo or with files not created by Gausset; a folder that cannot be written to.
-pub fn prepare(args: &DemoOptions, host: &mut Host<'_>) -> Result<Task, Failure> {
+pub fn prepare(args: &DemoOptions, host: &mut Host<'_>) -> Result<Option<Task>, Failure> {
     let (data, run) = (args.output.join("data"), args.output.join("run"));
     // Report a mistake in the options before the scene is generated.
     let options = training_options(args, data.clone());
-    TrainConfig::resolve(&options, None)?;
+    let trains = args.steps != Some(0);
+    if trains {
+        TrainConfig::resolve(&options, None)?;
+    }
     let is_same_scene = SceneNote::read(&data) == Some(SceneNote::of(args));
     let has_run = SavedRun::is_run_folder(&run);
     let is_finished = has_run && read_outcome(&run)?.is_some();
@@ -119,12 +156,15 @@ pub fn prepare(args: &DemoOptions, host: &mut Host<'_>) -> Result<Task, Failure>
     if args.force || !is_same_scene {
         generate_scene(args, &data, host)?;
     }
+    if !trains {
+        return Ok(None);
+    }
     if goes_on {
         host.stage(Stage::GoOn(run.clone()));
-        return Task::resume(run, &options);
+        return Task::resume(run, &options).map(Some);
     }
     let overwrite = if args.force { Overwrite::Replace } else { Overwrite::Refuse };
-    Task::new(options, run, overwrite)
+    Task::new(options, run, overwrite).map(Some)
 }
 
 fn demo_exists(folder: &Path, found: &str) -> Failure {
@@ -154,7 +194,7 @@ fn generate_scene(args: &DemoOptions, data: &Path, host: &mut Host<'_>) -> Resul
     let unfinished = args.output.join(".tmp-data");
     remove(&unfinished)?;
     ownership::claim_folder(&Disk, &unfinished, PURPOSE, Overwrite::Refuse).map_err(ownership_failure)?;
-    let scene = gausset_scenes::demo(args.size, args.seed);
+    let scene = make_scene(args);
     let threads = args.threads as usize;
     let pool = if threads == 0 { Pool::with_all_cores() } else { Pool::new(threads) };
     host.report(Event::Begun { item: CountedItem::Pictures, done: 0, total: scene.poses.len() as u64 });
@@ -168,6 +208,14 @@ fn generate_scene(args: &DemoOptions, data: &Path, host: &mut Host<'_>) -> Resul
     remove(data)?;
     Disk.rename(&unfinished, data).map_err(|error| write_failure(data, "rename", &error))?;
     Disk.sync_folder(&args.output).map_err(|error| write_failure(&args.output, "sync folder", &error))
+}
+
+fn make_scene(args: &DemoOptions) -> ProceduralScene {
+    match (args.scene, args.size) {
+        (DemoScene::Table, size) => gausset_scenes::demo(size, args.seed),
+        (DemoScene::Town(pictures), DemoSize::Small) => gausset_scenes::town(pictures, 200, args.seed),
+        (DemoScene::Town(pictures), DemoSize::Default) => gausset_scenes::town(pictures, 400, args.seed),
+    }
 }
 
 /// Removes a folder that a demo created, if it exists.
@@ -186,4 +234,25 @@ fn ownership_failure(error: OwnershipError) -> Failure {
 fn write_failure(path: &Path, action: &str, error: &std::io::Error) -> Failure {
     let reason = gausset_io::atomic::plain_reason(error);
     Failure::new("write", format!("{}: {action}: {reason}", path.display()))
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    fn note(scene: DemoScene) -> SceneNote {
+        let output = PathBuf::from("d");
+        let (size, seed) = (DemoSize::Small, 3);
+        SceneNote::of(&DemoOptions { scene, size, output, steps: None, seed, force: false, threads: 1 })
+    }
+
+    #[test]
+    fn a_note_without_a_scene_is_of_the_table_and_towns_differ_by_their_pictures() {
+        let old: SceneNote = serde_json::from_str(r#"{"size":"small","seed":3}"#).unwrap();
+        assert_eq!(old, note(DemoScene::Table));
+        let town = note(DemoScene::Town(40));
+        assert_ne!(town, note(DemoScene::Town(41)));
+        let back: SceneNote = serde_json::from_slice(&serde_json::to_vec(&town).unwrap()).unwrap();
+        assert_eq!(back, town);
+    }
 }

@@ -136,6 +136,25 @@ fn the_small_demo_trains_evaluates_and_can_be_looked_at_afterwards() {
 }
 
 #[test]
+fn a_town_is_written_alone_and_trained_by_the_next_command() {
+    let workshop = TestFolder::empty();
+    let town = ["demo", "--scene", "town", "--pictures", "40", "--size", "small", "-o", "t", "--json"];
+    let written = workshop.succeed(&[&town[..], &["--steps", "0"]].concat()).json();
+    assert_eq!(written["kind"], "dataset");
+    let data = workshop.succeed(&["info", "t/data", "--json"]).json();
+    assert_eq!((&data["images"], &data["skipped"]), (&Value::from(40), &Value::from(0)));
+    assert!(!workshop.path("t/run").exists());
+    let picture = workshop.read("t/data/images/view_007.jpg");
+
+    // Another number of pictures is another scene.
+    let other = workshop.run(&["demo", "--pictures", "41", "--size", "small", "-o", "t", "--steps", "0"]);
+    assert!(other.code == 2 && other.stderr.contains("contains a demo already"), "{other:?}");
+    let trained = workshop.succeed(&[&town[..], &["--steps", "5"]].concat()).json();
+    assert_eq!((&trained["kind"], &trained["steps"]), (&Value::from("run"), &Value::from(5)));
+    assert!(workshop.read("t/data/images/view_007.jpg") == picture);
+}
+
+#[test]
 fn quiet_means_that_nothing_is_printed_at_success() {
     let workshop = TestFolder::with_data();
     let finished = workshop.succeed(&["train", "data", "-o", "run", "--steps", "20", "-q"]);

@@ -172,6 +172,8 @@ clean held
 clean held/splats.ply -o out.ply
 clean empty -o out.ply
 demo --size big
+demo --scene table --pictures 50
+demo --pictures 39
 bench train --steps 0
 bench raster --workload warm
 bench raster --camera path.json
