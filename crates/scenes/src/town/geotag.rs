@@ -65,3 +65,25 @@ fn rationals(tag: u16, values: &[[u32; 2]]) -> ExifField {
     let bytes = values.iter().flatten().flat_map(|part| part.to_be_bytes()).collect();
     ExifField { tag, kind: kind::RATIONAL, count: values.len() as u32, bytes }
 }
+
+#[cfg(test)]
+mod tests {
+    use gausset_io::image::exif::Exif;
+
+    use super::*;
+
+    #[test]
+    fn positions_in_the_south_west_below_the_sea_are_read_back() {
+        // Rounded, 59.999999 seconds are a minute, not 60 seconds.
+        let segment = segment([-33.5, -(70.0 + 59.999_999_9 / 3600.0), -12.25]);
+        // Marker, length and `Exif 00 00` take ten bytes.
+        let exif = Exif::read(&segment[10..]);
+        let field = |tag| exif.gps.iter().find(|field| field.tag == tag).unwrap();
+        let parts = |tag| field(tag).rationals().collect::<Vec<_>>();
+        assert_eq!((field(1).bytes.as_slice(), field(3).bytes.as_slice()), (&b"S\0"[..], &b"W\0"[..]));
+        assert_eq!(parts(2), [[33, 1], [30, 1], [0, 100_000]]);
+        assert_eq!(parts(4), [[70, 1], [1, 1], [0, 100_000]]);
+        assert_eq!((field(5).bytes.as_slice(), parts(6)), (&[1][..], vec![[12_250, 1000]]));
+        assert_eq!((exif.model.as_deref(), exif.focal_35mm), (Some("Town 28 mm"), Some(28.0)));
+    }
+}
