@@ -3,7 +3,7 @@
 //! ```text
 //! half of the pictures      nadir, in lines along y, back and forth: 80 % overlap along, 70 % across
 //! two fifths                four passes at 45 degrees, looking north, east, south and west
-//! the rest                  a walk along the streets at eye height
+//! the rest                  a third descends into a street, two thirds are a walk along the streets at eye height
 //! ```
 //! The number of pictures decides the area, and the area the size of the town.
 
@@ -69,7 +69,8 @@ pub(crate) fn poses(plan: &Plan, pictures: u32) -> Vec<Pose> {
     for direction in 0..4 {
         poses.extend(oblique_pass(plan, pass, direction));
     }
-    poses.extend(walk_poses(plan, walk));
+    poses.extend(descent(plan, walk / 3));
+    poses.extend(walk_poses(plan, walk - walk / 3));
     poses
 }
 
@@ -136,31 +137,63 @@ fn oblique_pass(plan: &Plan, count: u32, direction: u32) -> Vec<Pose> {
     })
 }
 
+/// From an oblique view of the first street down to where the walk begins, each picture a little nearer and lower than the
+/// one before: without these, nothing connects the pictures from the air with those of the walk.
+fn descent(plan: &Plan, count: u32) -> Vec<Pose> {
+    /// Distance from the place looked at, m, and elevation above it, degrees: of the first picture and of the last.
+    const DISTANCE: [f64; 2] = [1.4 * ALTITUDE, 12.0];
+    const ELEVATION: [f64; 2] = [45.0, 0.0];
+    let Some(begin) = walk_places(plan, 1).first().copied() else { return Vec::new() };
+    let target = begin.eye + begin.ahead * DISTANCE[1];
+    (0..count)
+        .map(|index| {
+            let t = (f64::from(index) + 0.5) / f64::from(count);
+            let distance = DISTANCE[0] * libm::pow(DISTANCE[1] / DISTANCE[0], t);
+            let elevation = (ELEVATION[0] + (ELEVATION[1] - ELEVATION[0]) * t).to_radians();
+            let (s, c) = (libm::sin(elevation), libm::cos(elevation));
+            let eye = target - begin.ahead * (c * distance) + vec3(0.0, 0.0, s * distance);
+            look_at(eye, target, 0.0)
+        })
+        .collect()
+}
+
+/// A place of the walk.
+#[derive(Clone, Copy)]
+struct WalkPlace {
+    eye: Vec3,
+    /// Direction of the walk.
+    ahead: Vec3,
+}
+
 /// Along the streets in the middle of the carriageway, looking ahead and to the houses on either side in turn.
 fn walk_poses(plan: &Plan, count: u32) -> Vec<Pose> {
+    let look = |(index, WalkPlace { eye, ahead }): (u32, WalkPlace)| {
+        let turn = (26.0 * libm::sin(0.42 * f64::from(index))).to_radians();
+        let (s, c) = (libm::sin(turn), libm::cos(turn));
+        let to = vec3(ahead.x * c - ahead.y * s, ahead.x * s + ahead.y * c, 0.04);
+        look_at(eye, eye + to, 0.0)
+    };
+    (0..).zip(walk_places(plan, count)).map(look).collect()
+}
+
+/// Every street that runs north, back and forth, and along the rim from one to the next.
+fn walk_places(plan: &Plan, count: u32) -> Vec<WalkPlace> {
     let half = plan.half();
-    // Every street that runs north, back and forth, and along the rim from one to the next.
     let lines = plan.quarters - 1;
     let length = 2.0 * half;
     let begin = lines / 2;
-    (0..count)
-        .map(|index| {
-            let walked = STEP * f64::from(index);
-            let round = (walked / (length + QUARTER)).floor();
-            let (line, rest) =
-                ((begin + round as i32) % lines.max(1) + 1, walked - round * (length + QUARTER));
-            let sign = if round as i32 % 2 == 0 { 1.0 } else { -1.0 };
-            let x = f64::from(line) * QUARTER - half;
-            let (at, ahead) = if rest < length {
-                (vec3(x, sign * (rest - 0.5 * length), 0.0), vec3(0.0, sign, 0.0))
-            } else {
-                (vec3(x + rest - length, sign * 0.5 * length, 0.0), vec3(1.0, 0.0, 0.0))
-            };
-            let eye = vec3(at.x, at.y, plan.height(at.x, at.y) + EYE);
-            let turn = (26.0 * libm::sin(0.42 * f64::from(index))).to_radians();
-            let (s, c) = (libm::sin(turn), libm::cos(turn));
-            let to = vec3(ahead.x * c - ahead.y * s, ahead.x * s + ahead.y * c, 0.04);
-            look_at(eye, eye + to, 0.0)
-        })
-        .collect()
+    let place = |index: u32| {
+        let walked = STEP * f64::from(index);
+        let round = (walked / (length + QUARTER)).floor();
+        let (line, rest) = ((begin + round as i32) % lines.max(1) + 1, walked - round * (length + QUARTER));
+        let sign = if round as i32 % 2 == 0 { 1.0 } else { -1.0 };
+        let x = f64::from(line) * QUARTER - half;
+        let (at, ahead) = if rest < length {
+            (vec3(x, sign * (rest - 0.5 * length), 0.0), vec3(0.0, sign, 0.0))
+        } else {
+            (vec3(x + rest - length, sign * 0.5 * length, 0.0), vec3(1.0, 0.0, 0.0))
+        };
+        WalkPlace { eye: vec3(at.x, at.y, plan.height(at.x, at.y) + EYE), ahead }
+    };
+    (0..count).map(place).collect()
 }
