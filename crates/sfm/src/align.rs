@@ -118,7 +118,7 @@ pub enum CameraSharing {
 /// Progress of a stage.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct AlignProgress {
-    /// `features`, `matching` or `mapping`.
+    /// `features`, `pairs` (the built-in aligner), `matching` or `mapping`.
     pub stage: String,
     /// Units of work done.
     pub done: u64,

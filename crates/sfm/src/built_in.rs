@@ -22,7 +22,7 @@ use crate::work_cache::WorkCache;
 const FEATURES: usize = 12_000;
 /// Largest error of a bearing, px of a view.
 const TOLERANCE: f64 = 2.0;
-/// Largest number of frames: the reduced normal matrix of bundle adjustment is dense.
+/// Largest number of frames: more were not tried, and features of all are in memory.
 pub(crate) const FRAMES: usize = 1000;
 
 /// Aligns views of panoramas without an external program.
