@@ -9,6 +9,7 @@
 //! ```
 //! Nothing here decides what a job does. Each entry converts its arguments, releases the interpreter while Rust works,
 //! and converts the result.
+#![forbid(unsafe_code)]
 #![cfg_attr(not(test), deny(clippy::disallowed_methods))]
 
 mod convert;

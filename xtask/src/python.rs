@@ -89,13 +89,22 @@ impl Environment {
         command
     }
 
+    /// In the development profile, from what the tests of the workspace have compiled.
+    fn maturin_dev(&self, command: &str) -> Command {
+        self.maturin(&[command, "--profile", "dev", "--features", "test-build"])
+    }
+
     fn build(&self, is_release: bool) -> Result<(), String> {
         let wheels = self.folder.join("wheels");
         if wheels.exists() {
             std::fs::remove_dir_all(&wheels).map_err(|error| format!("{}: {error}", wheels.display()))?;
         }
-        let profile = if is_release { "dist" } else { "dev" };
-        succeed(self.maturin(&["build", "--profile", profile]).arg("--out").arg(&wheels))?;
+        let mut build = if is_release {
+            self.maturin(&["build", "--profile", "dist"])
+        } else {
+            self.maturin_dev("build")
+        };
+        succeed(build.arg("--out").arg(&wheels))?;
         let entries = std::fs::read_dir(&wheels).map_err(|error| format!("{}: {error}", wheels.display()))?;
         let names: Vec<PathBuf> = entries.filter_map(|entry| Some(entry.ok()?.path())).collect();
         let [wheel] = names.as_slice() else {
@@ -106,14 +115,14 @@ impl Environment {
     }
 
     fn gsplat_tests(&self, checkout: &Path, is_full: bool) -> Result<(), String> {
-        succeed(&mut self.maturin(&["develop", "--profile", "dev"]))?;
+        succeed(&mut self.maturin_dev("develop"))?;
         let mut tests = Command::new(&self.python);
         tests.arg(self.package.join("tests/gsplat_tests.py")).arg(checkout);
         succeed(tests.args(is_full.then_some("--full")))
     }
 
     fn test(&self, expression: Option<&str>) -> Result<(), String> {
-        succeed(&mut self.maturin(&["develop", "--profile", "dev"]))?;
+        succeed(&mut self.maturin_dev("develop"))?;
         let selected: Vec<OsString> =
             expression.map(|text| vec!["-k".into(), text.into()]).unwrap_or_default();
         let mut tests = Command::new(&self.python);
