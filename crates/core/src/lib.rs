@@ -25,6 +25,7 @@ pub mod engine;
 pub mod image;
 pub mod linalg;
 pub mod matrix;
+pub mod nearest;
 pub mod pose;
 pub mod region;
 pub mod se3;

@@ -7,6 +7,7 @@
 use gausset_core::Projection;
 use gausset_core::constants::{ALPHA_MAX, TRANSMITTANCE_STOP};
 use gausset_core::engine::{FreeSpaceRay, FreeSpaceRule, FreeSpaceView};
+use gausset_core::nearest::{BallTree, Neighbour, PointTree};
 use gausset_core::se3::rotation_from_quaternion;
 
 use crate::layout::{Blocks, LOG_SCALE, MEAN, QUAT};
@@ -83,11 +84,12 @@ impl FreeSpaceEvidence {
 /// The bubbles of a rule and the training cameras.
 #[derive(Clone, Debug)]
 pub struct Bubbles {
-    /// Coordinates of the bubble centres, one array per axis, so that distances can be vectorised.
-    axes: [Vec<f32>; 3],
+    tree: BallTree,
     /// Radius of each bubble.
     radius: Vec<f32>,
     views: Vec<KernelView>,
+    /// Positions of the views.
+    origins: PointTree<f32>,
     near_factor: f32,
 }
 
@@ -95,11 +97,16 @@ impl Bubbles {
     /// The bubbles of a rule; `None` if there are none.
     #[must_use]
     pub fn new(rule: &FreeSpaceRule) -> Option<Self> {
-        let axis = |k: usize| rule.bubbles.iter().map(|bubble| bubble.centre[k]).collect();
-        let views = rule.cameras.iter().map(|(camera, pose)| KernelView::new(camera, pose)).collect();
-        (!rule.bubbles.is_empty()).then(|| Self {
-            axes: [axis(0), axis(1), axis(2)],
-            radius: rule.bubbles.iter().map(|bubble| bubble.radius).collect(),
+        if rule.bubbles.is_empty() {
+            return None;
+        }
+        let views: Vec<_> = rule.cameras.iter().map(|(camera, pose)| KernelView::new(camera, pose)).collect();
+        let radius: Vec<f32> = rule.bubbles.iter().map(|bubble| bubble.radius).collect();
+        let centres: Vec<[f32; 3]> = rule.bubbles.iter().map(|bubble| bubble.centre).collect();
+        Some(Self {
+            tree: BallTree::new(&centres, &radius),
+            radius,
+            origins: PointTree::new(views.iter().map(|view| view.origin)),
             views,
             near_factor: rule.near_factor,
         })
@@ -108,33 +115,25 @@ impl Bubbles {
     /// Whether a splat with this mean is inside a bubble, and no camera sees it from close by.
     #[must_use]
     pub fn is_removed(&self, mean: [f32; 3]) -> bool {
-        let (place, squared) = self.nearest(mean);
+        let (place, squared) = self.nearest_if_inside(mean);
         if squared >= self.radius[place] * self.radius[place] {
             return false;
         }
         let limit = self.near_factor * self.near_factor * squared;
-        !self
-            .views
-            .iter()
-            .any(|view| squared_distance(mean, view.origin) < limit && is_inside_image(view, mean))
+        let mut is_seen = false;
+        self.origins.search(mean, Neighbour::at(limit), |found| {
+            is_seen = is_inside_image(&self.views[found.index as usize], mean);
+            Neighbour::at(if is_seen { 0.0 } else { limit })
+        });
+        !is_seen
     }
 
-    /// The nearest bubble (the first of equals), and the squared distance to its centre.
-    fn nearest(&self, mean: [f32; 3]) -> (usize, f32) {
-        let [xs, ys, zs] = &self.axes;
-        let (mut place, mut least) = (0, f32::INFINITY);
-        for (i, ((x, y), z)) in xs.iter().zip(ys).zip(zs).enumerate() {
-            let squared = squared_distance(mean, [*x, *y, *z]);
-            if squared < least {
-                (place, least) = (i, squared);
-            }
-        }
-        (place, least)
+    /// The nearest bubble (the first of equals), and the squared distance to its centre: the first bubble and infinity if
+    /// the mean is in no bubble.
+    fn nearest_if_inside(&self, mean: [f32; 3]) -> (usize, f32) {
+        let found = self.tree.nearest_if_inside(mean);
+        found.map_or((0, f32::INFINITY), |bubble| (bubble.index as usize, bubble.squared))
     }
-}
-
-fn squared_distance(a: [f32; 3], b: [f32; 3]) -> f32 {
-    (0..3).map(|k| (a[k] - b[k]) * (a[k] - b[k])).sum()
 }
 
 /// Whether a position is inside the image of a view.
@@ -179,4 +178,164 @@ fn peak_fraction(splats: &Blocks, splat: usize, centre: [f64; 3], way: [f64; 3])
         below += along * along;
     }
     above / below
+}
+
+#[cfg(test)]
+mod tests {
+    use std::sync::Arc;
+
+    use gausset_core::engine::Bubble;
+    use gausset_core::{Camera, Pose, se3};
+    use proptest::prelude::*;
+
+    use super::*;
+
+    fn squared_distance(a: [f32; 3], b: [f32; 3]) -> f32 {
+        (0..3).map(|k| (a[k] - b[k]) * (a[k] - b[k])).sum()
+    }
+
+    /// The definition of the nearest bubble.
+    fn nearest_by_scan(bubbles: &[Bubble], mean: [f32; 3]) -> (usize, f32) {
+        let (mut place, mut least) = (0, f32::INFINITY);
+        for (i, bubble) in bubbles.iter().enumerate() {
+            let squared = squared_distance(mean, bubble.centre);
+            if squared < least {
+                (place, least) = (i, squared);
+            }
+        }
+        (place, least)
+    }
+
+    fn nearest(tree: &PointTree<f32>, mean: [f32; 3]) -> (usize, f32) {
+        let found = tree.nearest(mean, Neighbour::at(f32::INFINITY));
+        found.map_or((0, f32::INFINITY), |bubble| (bubble.index as usize, bubble.squared))
+    }
+
+    /// The definition of what is removed.
+    fn is_removed_by_scan(rule: &FreeSpaceRule, mean: [f32; 3]) -> bool {
+        let (place, squared) = nearest_by_scan(&rule.bubbles, mean);
+        let radius = rule.bubbles[place].radius;
+        if squared >= radius * radius {
+            return false;
+        }
+        let limit = rule.near_factor * rule.near_factor * squared;
+        !rule
+            .cameras
+            .iter()
+            .map(|(camera, pose)| KernelView::new(camera, pose))
+            .any(|view| squared_distance(mean, view.origin) < limit && is_inside_image(&view, mean))
+    }
+
+    /// Positions that are random, clustered, on a lattice (equal distances and coincident points), or extreme.
+    fn position() -> impl Strategy<Value = [f32; 3]> {
+        let uniform = || prop::array::uniform3(-1.0f32..1.0);
+        let lattice = prop::array::uniform3(-2i8..3);
+        prop_oneof![
+            4 => uniform(),
+            2 => uniform().prop_map(|p| p.map(|v| 0.7 + 1e-6 * v)),
+            4 => lattice.clone().prop_map(|p| p.map(|v| 0.5 * f32::from(v))),
+            1 => lattice.prop_map(|p| p.map(|v| 1e6 * f32::from(v))),
+            1 => uniform().prop_map(|p| p.map(|v| 1e6 * v)),
+            1 => uniform().prop_map(|p| p.map(|v| 1e6 + v)),
+            1 => uniform().prop_map(|p| p.map(|v| 1e-23 * v)),
+            1 => uniform().prop_map(|p| p.map(|v| 1e25 * v)),
+        ]
+    }
+
+    fn camera() -> impl Strategy<Value = (Camera, Pose)> {
+        (position(), prop::array::uniform3(-3.0f64..3.0)).prop_map(|(centre, turn)| {
+            let camera = Camera::new(64, 48, 40.0, 40.0, 32.0, 24.0).unwrap();
+            let rotation = se3::so3_exp(turn);
+            let translation = se3::mul_vec(&rotation, centre.map(|v| -f64::from(v)));
+            (camera, Pose { rotation, translation })
+        })
+    }
+
+    fn rule() -> impl Strategy<Value = FreeSpaceRule> {
+        let bubble = || {
+            let radius = prop_oneof![8 => 0.0f32..1.0, 1 => 0.0f32..3e6, 1 => Just(0.5)];
+            (position(), radius).prop_map(|(centre, radius)| Bubble { centre, radius })
+        };
+        let some =
+            prop_oneof![prop::collection::vec(bubble(), 1..3), prop::collection::vec(bubble(), 1..400)];
+        (some, prop::collection::vec(camera(), 0..40), 0.0f32..6.0).prop_map(
+            |(bubbles, cameras, near_factor)| FreeSpaceRule {
+                views: Arc::from([]),
+                free_fraction: 0.3,
+                min_points: 10,
+                min_weight: 2.0,
+                bubbles: bubbles.into(),
+                cameras: cameras.into(),
+                near_factor,
+            },
+        )
+    }
+
+    proptest! {
+        #[test]
+        fn the_tree_finds_the_bubble_of_a_scan_and_removes_the_same_splats(
+            rule in rule(),
+            means in prop::collection::vec(position(), 1..60),
+        ) {
+            let bubbles = Bubbles::new(&rule).unwrap();
+            let tree = PointTree::new(rule.bubbles.iter().map(|bubble| bubble.centre));
+            let centres = rule.bubbles.iter().map(|bubble| bubble.centre);
+            let beside = rule.bubbles.iter().map(|bubble| bubble.centre.map(|v| v + 0.6 * bubble.radius));
+            for mean in means.into_iter().chain(centres).chain(beside) {
+                let expected = nearest_by_scan(&rule.bubbles, mean);
+                let found = nearest(&tree, mean);
+                prop_assert_eq!((found.0, found.1.to_bits()), (expected.0, expected.1.to_bits()));
+                let is_in = |b: &Bubble| squared_distance(mean, b.centre) < b.radius * b.radius;
+                let expected = if rule.bubbles.iter().any(is_in) { expected } else { (0, f32::INFINITY) };
+                prop_assert_eq!(bubbles.nearest_if_inside(mean), expected);
+                prop_assert_eq!(bubbles.is_removed(mean), is_removed_by_scan(&rule, mean));
+            }
+        }
+    }
+
+    fn bare_rule(bubbles: &[Bubble]) -> FreeSpaceRule {
+        FreeSpaceRule {
+            views: Arc::from([]),
+            free_fraction: 0.3,
+            min_points: 10,
+            min_weight: 2.0,
+            bubbles: bubbles.into(),
+            cameras: Arc::from([]),
+            near_factor: 5.0,
+        }
+    }
+
+    #[test]
+    fn without_bubbles_there_is_nothing_to_search() {
+        assert!(Bubbles::new(&bare_rule(&[])).is_none());
+        assert_eq!(PointTree::<f32>::new([]).nearest([0.0; 3], Neighbour::at(f32::INFINITY)), None);
+    }
+
+    #[test]
+    fn of_coincident_bubbles_the_first_counts() {
+        let bubbles = vec![Bubble { centre: [1.0, -0.0, 2.0], radius: 3.0 }; 1000];
+        let bubbles = Bubbles::new(&bare_rule(&bubbles)).unwrap();
+        assert_eq!(bubbles.nearest_if_inside([1.0, 0.0, 4.0]), (0, 4.0));
+    }
+
+    #[test]
+    fn numbers_that_are_not_finite_give_what_a_scan_gives() {
+        let (nan, inf) = (f32::NAN, f32::INFINITY);
+        let bubble = |x, radius| Bubble { centre: [x, 0.0, 0.0], radius };
+        let sets = [
+            vec![bubble(0.0, 1.0)],
+            vec![bubble(nan, 1.0)],
+            vec![bubble(inf, nan), bubble(1.0, nan), bubble(2.0, 0.5)],
+            vec![bubble(3.0, inf), bubble(-inf, 1.0), bubble(nan, nan)],
+        ];
+        for rule in sets.map(|bubbles| bare_rule(&bubbles)) {
+            let bubbles = Bubbles::new(&rule).unwrap();
+            let tree = PointTree::new(rule.bubbles.iter().map(|bubble| bubble.centre));
+            for x in [0.0, 1.0, 3e38, nan, inf, -inf] {
+                let mean = [x, 0.0, 0.0];
+                assert_eq!(nearest(&tree, mean), nearest_by_scan(&rule.bubbles, mean), "{rule:?} {x}");
+                assert_eq!(bubbles.is_removed(mean), is_removed_by_scan(&rule, mean), "{rule:?} {x}");
+            }
+        }
+    }
 }

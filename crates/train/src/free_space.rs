@@ -9,6 +9,7 @@ use std::sync::Arc;
 
 use gausset_compute::rng::{self, uniform_f64};
 use gausset_core::engine::{Bubble, FreeSpaceRule, FreeSpaceView};
+use gausset_core::nearest::{Neighbour, PointTree};
 use gausset_core::{Camera, Pose, se3};
 use gausset_io::dataset::{Dataset, Point, Tracks};
 
@@ -42,29 +43,27 @@ const MAX_BUBBLES_PER_PAIR: usize = 8;
 /// A splat in a bubble is kept if a camera sees it from less than this times its distance to the bubble's centre.
 const CLOSE_VIEW_FACTOR: f32 = 5.0;
 
-/// Bubbles around the training cameras and on the lines between neighbours. The radius is a fraction of the distance to
-/// the nearest points, in whatever direction they are.
-fn bubbles(dataset: &Dataset, pairs: &[ViewPair]) -> Arc<[Bubble]> {
+/// Bubbles around the training cameras and on the lines between neighbours, from the reliable points of a dataset.
+fn dataset_bubbles(dataset: &Dataset, pairs: &[ViewPair]) -> Arc<[Bubble]> {
     let well_seen = |point: &&Point| point.track_length == 0 || point.track_length >= MIN_TRACK_LENGTH;
     let looked_at = dataset.points.iter().step_by(point_stride(dataset));
     let points: Vec<[f64; 3]> = looked_at.filter(well_seen).map(|p| p.position).collect();
-    let radius = |centre: [f64; 3]| {
-        let mut nearest = [f64::INFINITY; NEAREST_POINTS];
-        for point in &points {
-            let distance = se3::distance(*point, centre);
-            if distance < nearest[NEAREST_POINTS - 1] {
-                nearest[NEAREST_POINTS - 1] = distance;
-                nearest.sort_by(f64::total_cmp);
-            }
-        }
-        BUBBLE_FRACTION * nearest[NEAREST_POINTS - 1]
-    };
+    let centre = |index: usize| dataset.images[index].pose.centre();
+    let cameras: Vec<[f64; 3]> = dataset.split.train.iter().map(|&index| centre(index)).collect();
+    let pairs: Vec<[[f64; 3]; 2]> = pairs.iter().map(|pair| pair.images.map(centre)).collect();
+    bubbles(&cameras, &pairs, &points).into()
+}
+
+/// Bubbles around positions of cameras and on the lines between pairs of them. The radius is a fraction of the distance
+/// to the nearest points, in whatever direction they are.
+#[must_use]
+pub fn bubbles(cameras: &[[f64; 3]], pairs: &[[[f64; 3]; 2]], points: &[[f64; 3]]) -> Vec<Bubble> {
+    let points = PointTree::new(points.iter().copied());
+    let radius = |centre: [f64; 3]| BUBBLE_FRACTION * reliable_distance(&points, centre);
     let bubble =
         |centre: [f64; 3]| Bubble { centre: centre.map(|v| v as f32), radius: radius(centre) as f32 };
-    let centre = |index: usize| dataset.images[index].pose.centre();
-    let mut bubbles: Vec<Bubble> = dataset.split.train.iter().map(|&index| bubble(centre(index))).collect();
-    for pair in pairs {
-        let [a, b] = pair.images.map(centre);
+    let mut bubbles: Vec<Bubble> = cameras.iter().map(|&centre| bubble(centre)).collect();
+    for &[a, b] in pairs {
         let length = se3::distance(a, b);
         let step = 0.5 * radius(a).min(radius(b)).max(1e-9);
         let count = ((length / step) as usize).min(MAX_BUBBLES_PER_PAIR);
@@ -74,7 +73,18 @@ fn bubbles(dataset: &Dataset, pairs: &[ViewPair]) -> Arc<[Bubble]> {
         }
     }
     bubbles.retain(|bubble| bubble.radius.is_finite());
-    bubbles.into()
+    bubbles
+}
+
+/// Distance from a position to the last of the nearest points that count; infinity if there are not so many.
+fn reliable_distance(points: &PointTree<f64>, centre: [f64; 3]) -> f64 {
+    let mut nearest = [f64::INFINITY; NEAREST_POINTS];
+    points.search(centre, Neighbour::at(f64::INFINITY), |found| {
+        nearest[NEAREST_POINTS - 1] = found.squared;
+        nearest.sort_by(f64::total_cmp);
+        Neighbour::at(nearest[NEAREST_POINTS - 1])
+    });
+    nearest[NEAREST_POINTS - 1].sqrt()
 }
 
 /// Possible views between cameras, and the points visible from them.
@@ -104,7 +114,7 @@ impl FreeSpaceViews {
         let stride = point_stride(dataset);
         let points = dataset.points.iter().step_by(stride).map(|point| point.position.map(|v| v as f32));
         let points = points.collect();
-        let bubbles = bubbles(dataset, &pairs);
+        let bubbles = dataset_bubbles(dataset, &pairs);
         let training = dataset.split.train.iter().map(|&index| &dataset.images[index]);
         let training_cameras = training.map(|image| (image.camera, image.pose)).collect();
         (!pairs.is_empty()).then(|| Self {

@@ -4,13 +4,14 @@ mod common;
 
 use common::{cpu, open, options};
 use gausset_core::Splats;
-use gausset_core::engine::Engine;
+use gausset_core::engine::{Bubble, Engine};
 use gausset_core::se3;
 use gausset_core::splats_transform::Similarity;
 use gausset_io::dataset::{Dataset, Tracks};
-use gausset_train::free_space::FreeSpaceViews;
+use gausset_train::free_space::{FreeSpaceViews, bubbles};
 use gausset_train::view_pairs::{interpolate_pose, neighbour_pairs, visible_points};
 use gausset_train::{TrainConfig, floaters};
+use proptest::prelude::*;
 
 fn dataset() -> Dataset {
     let config = TrainConfig::resolve(&options(10), None).unwrap();
@@ -124,4 +125,71 @@ fn what_hangs_where_cameras_were_is_found_however_the_splats_were_turned() {
     assert!(kept * 100 >= data.points.len() * 98, "{kept} of {} points are left", data.points.len());
     assert_eq!(stays, floaters::splats_to_keep(&mut cpu(2), &splats, &turn, &space, 0).unwrap());
     assert!(engine.flush().is_ok());
+}
+
+/// The definition of the bubbles: each radius by a scan over all points.
+fn bubbles_by_scan(cameras: &[[f64; 3]], pairs: &[[[f64; 3]; 2]], points: &[[f64; 3]]) -> Vec<Bubble> {
+    let radius = |centre: [f64; 3]| {
+        let mut distances: Vec<f64> = points.iter().map(|&point| se3::distance(point, centre)).collect();
+        distances.sort_by(f64::total_cmp);
+        0.7 * distances.get(2).copied().unwrap_or(f64::INFINITY)
+    };
+    let mut centres = cameras.to_vec();
+    for &[a, b] in pairs {
+        let step = 0.5 * radius(a).min(radius(b)).max(1e-9);
+        let count = ((se3::distance(a, b) / step) as usize).min(8);
+        let shares = (1..=count).map(|i| i as f64 / (count + 1) as f64);
+        centres.extend(shares.map(|t| std::array::from_fn(|k| (1.0 - t) * a[k] + t * b[k])));
+    }
+    let bubble =
+        |centre: [f64; 3]| Bubble { centre: centre.map(|v| v as f32), radius: radius(centre) as f32 };
+    centres.into_iter().map(bubble).filter(|bubble| bubble.radius.is_finite()).collect()
+}
+
+/// Positions that are random, clustered, on a lattice (equal distances and coincident points), or extreme.
+fn position() -> impl Strategy<Value = [f64; 3]> {
+    let uniform = || prop::array::uniform3(-1.0f64..1.0);
+    let lattice = prop::array::uniform3(-2i8..3);
+    prop_oneof![
+        4 => uniform(),
+        2 => uniform().prop_map(|p| p.map(|v| 0.7 + 1e-12 * v)),
+        4 => lattice.clone().prop_map(|p| p.map(|v| 0.5 * f64::from(v))),
+        1 => lattice.prop_map(|p| p.map(|v| 1e6 * f64::from(v))),
+        1 => uniform().prop_map(|p| p.map(|v| 1e6 + v)),
+        1 => uniform().prop_map(|p| p.map(|v| 1e-162 * v)),
+        1 => uniform().prop_map(|p| p.map(|v| 1e170 * v)),
+    ]
+}
+
+proptest! {
+    #[test]
+    fn the_bubbles_are_those_of_a_scan_over_all_points(
+        cameras in prop::collection::vec(position(), 0..30),
+        between in prop::collection::vec([0usize..30, 0usize..30], 0..60),
+        points in prop_oneof![
+            prop::collection::vec(position(), 0..5),
+            prop::collection::vec(position(), 0..400),
+        ],
+    ) {
+        let pairs: Vec<[[f64; 3]; 2]> = between
+            .into_iter()
+            .filter(|pair| pair.iter().all(|&index| index < cameras.len()))
+            .map(|pair| pair.map(|index| cameras[index]))
+            .collect();
+        let bits = |bubbles: Vec<Bubble>| -> Vec<[u32; 4]> {
+            let words = |b: Bubble| [b.centre[0], b.centre[1], b.centre[2], b.radius].map(f32::to_bits);
+            bubbles.into_iter().map(words).collect()
+        };
+        let expected = bits(bubbles_by_scan(&cameras, &pairs, &points));
+        prop_assert_eq!(bits(bubbles(&cameras, &pairs, &points)), expected);
+    }
+}
+
+#[test]
+fn coincident_points_all_count() {
+    let points = [vec![[1.0, 0.0, 0.0]; 2], vec![[0.0, 3.0, 4.0]; 1000]].concat();
+    let camera = [[0.0; 3]];
+    assert_eq!(bubbles(&camera, &[], &points)[0].radius, 3.5);
+    assert_eq!(bubbles(&camera, &[], &points[..3])[0].radius, 3.5);
+    assert!(bubbles(&camera, &[], &points[..2]).is_empty() && bubbles(&camera, &[], &[]).is_empty());
 }
