@@ -4,6 +4,8 @@ Poses map world to camera coordinates: x right, y down, z forward. Quaternions a
 Long calls release the interpreter, so that other threads run meanwhile. Failures are `gausset.GaussetError`.
 """
 
+from typing import TYPE_CHECKING
+
 from . import _gausset
 from ._convert import convert
 from ._dataset import Dataset
@@ -63,19 +65,24 @@ def set_num_threads(count: int) -> None:
 
 
 # Imported at the first use: torch, and modules that take long.
-_LATER = {
-    "rasterization": "_rasterization",
-    "spherical_harmonics": "_shade",
-    "DefaultStrategy": "strategy",
-    "MCMCStrategy": "strategy",
-    "View": "_view",
-    "view": "_view",
-}
+if TYPE_CHECKING:
+    from ._rasterization import rasterization
+    from ._shade import spherical_harmonics
+    from ._view import View, view
+    from .strategy import DefaultStrategy, MCMCStrategy
+else:
+    _LATER = {
+        "rasterization": "_rasterization",
+        "spherical_harmonics": "_shade",
+        "DefaultStrategy": "strategy",
+        "MCMCStrategy": "strategy",
+        "View": "_view",
+        "view": "_view",
+    }
 
+    def __getattr__(name: str) -> object:
+        if name not in _LATER:
+            raise AttributeError(f"module 'gausset' has no attribute {name!r}")
+        import importlib
 
-def __getattr__(name: str) -> object:
-    if name not in _LATER:
-        raise AttributeError(f"module 'gausset' has no attribute {name!r}")
-    import importlib
-
-    return getattr(importlib.import_module(f"gausset.{_LATER[name]}"), name)
+        return getattr(importlib.import_module(f"gausset.{_LATER[name]}"), name)

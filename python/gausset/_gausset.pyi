@@ -2,12 +2,45 @@
 
 import os
 from collections.abc import Callable
-from typing import Any
+from typing import Any, final
 
 import numpy as np
 from numpy.typing import NDArray
 
 from ._splats import Splats
+
+__all__ = [
+    "ActivatedSplats",
+    "Dataset",
+    "Properties",
+    "Renderer",
+    "View",
+    "__version__",
+    "build_info",
+    "check_camera",
+    "convert",
+    "evaluate",
+    "field_evaluate",
+    "field_fit",
+    "field_load",
+    "field_save",
+    "field_vjp",
+    "l1_ssim",
+    "load",
+    "num_threads",
+    "option_names",
+    "project",
+    "resume",
+    "run_program",
+    "run_splats",
+    "run_state",
+    "run_summary",
+    "save",
+    "set_num_threads",
+    "sh_colors",
+    "sh_colors_vjp",
+    "train",
+]
 
 __version__: str
 
@@ -16,6 +49,7 @@ _Intrinsics = tuple[int, int, float, float, float, float]
 _F32 = NDArray[np.float32]
 _Given = list[tuple[str, str]]
 
+@final
 class Properties:
     def __new__(cls) -> Properties: ...
     @property
@@ -25,6 +59,7 @@ class Properties:
     @property
     def dataset_transform(self) -> list[list[float]] | None: ...
 
+@final
 class Renderer:
     def __new__(cls, splats: Splats, device: str, threads: int) -> Renderer: ...
     def render(
@@ -37,6 +72,7 @@ class Renderer:
         near_plane: float | None,
     ) -> tuple[_F32, _F32, _F32, NDArray[np.uint32]]: ...
 
+@final
 class Dataset:
     def __new__(
         cls,
@@ -114,9 +150,11 @@ def run_summary(run: _Path) -> str: ...
 def run_state(run: _Path) -> bool: ...
 def run_splats(run: _Path) -> os.PathLike[str]: ...
 
+@final
 class ActivatedSplats:
     def __new__(cls, means: _F32, quats: _F32, scales: _F32, opacities: _F32) -> ActivatedSplats: ...
 
+@final
 class View:
     def blend(self, colors: _F32, background: _F32 | None) -> tuple[_F32, _F32, _F32]: ...
     def blend_vjp(

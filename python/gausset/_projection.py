@@ -106,7 +106,9 @@ def fully_fused_projection(
     if covars is not None:
         matrices = full_covars(covars)
     elif quats is not None and scales is not None:
-        matrices = quat_scale_to_covar_preci(quats, scales, compute_preci=False)[0]  # type: ignore[assignment]
+        found, _ = quat_scale_to_covar_preci(quats, scales, compute_preci=False)
+        assert found is not None
+        matrices = found
     else:
         raise _refuse("covars, or quats and scales, are required")
     means, matrices = world_to_cam(means, matrices, viewmats)

@@ -61,13 +61,21 @@ class _Project(Function):
     """Splats and views to the screen: means2d (C, N, 2), conics (C, N, 3), depths, opacities (C, N), radii (C, N, 2)."""
 
     @staticmethod
-    def forward(ctx, means, quats, scales, opacities, viewmats, settings):  # type: ignore
-        rows = (means, quats, scales, opacities[:, None])
+    def forward(
+        ctx: Any,
+        means: Tensor,
+        quats: Tensor,
+        scales: Tensor,
+        opacities: Tensor,
+        viewmats: Tensor,
+        settings: _Settings,
+    ) -> tuple[Tensor, ...]:
+        rows: tuple[Tensor, ...] = (means, quats, scales, opacities[:, None])
         finite = torch.cat(rows, 1).isfinite().all(1)
         if not finite.all():
             # Not drawn, with gradient 0.
             rows = tuple(value.where(finite[:, None], value.new_zeros(())) for value in rows)
-        splats = _gausset.ActivatedSplats(*map(array, rows[:3]), array(rows[3][:, 0]))
+        splats = _gausset.ActivatedSplats(array(rows[0]), array(rows[1]), array(rows[2]), array(rows[3][:, 0]))
         found = [
             _gausset.project(splats, pose, lens, settings.size, settings.rules, settings.antialiased)
             for pose, lens in zip(viewmats.tolist(), settings.lenses)
@@ -86,19 +94,19 @@ class _Project(Function):
 
     @staticmethod
     @once_differentiable
-    def backward(ctx, *gradients):  # type: ignore
-        gradients = [
+    def backward(ctx: Any, *gradients: Tensor | None) -> tuple[Tensor | None, ...]:
+        upstream = [
             torch.zeros(shape) if gradient is None else gradient
             for gradient, shape in zip(gradients[:4], ctx.shapes)
         ]
         sums: list[Tensor] | None = None
         viewmats = torch.zeros(len(ctx.views), 4, 4)
         for k, view in enumerate(ctx.views):
-            *found, pose = view.project_vjp(*(array(gradient[k]) for gradient in gradients))
+            *found, pose = view.project_vjp(*(array(gradient[k]) for gradient in upstream))
             viewmats[k, :3] = torch.tensor(pose)
             found = [torch.from_numpy(array) for array in found]
             sums = found if sums is None else [a + b for a, b in zip(sums, found)]
-        return (*(sums or [None] * 4), viewmats, None)
+        return (*(sums or (None,) * 4), viewmats, None)
 
 
 def _project_in_torch(
@@ -112,13 +120,16 @@ def _project_in_torch(
     )
     near, far, eps2d, _, least, clip = settings.rules
     upper = torch.triu_indices(3, 3)
-    forms = (shapes[0][..., upper[0], upper[1]], None, None) if len(shapes) == 1 else (None, *shapes)
+    covars, quats, scales = (shapes[0][..., upper[0], upper[1]], None, None) if len(shapes) == 1 else (None, *shapes)
     radii, means2d, depths, conics, compensations = fully_fused_projection(
         means,
-        *forms,
+        covars,
+        quats,
+        scales,
         viewmats,
         Ks,
-        *settings.size,
+        settings.size[0],
+        settings.size[1],
         eps2d=eps2d,
         near_plane=near,
         far_plane=far,
@@ -137,13 +148,13 @@ class _SparseGradient(Function):
     """The input. Its gradient is sparse: the rows (N, ...) that `holder` names by the time of the backward pass."""
 
     @staticmethod
-    def forward(ctx, value, holder):  # type: ignore
+    def forward(ctx: Any, value: Tensor, holder: list[Tensor]) -> Tensor:
         ctx.holder = holder
         return value.view_as(value)
 
     @staticmethod
     @once_differentiable
-    def backward(ctx, gradient):  # type: ignore
+    def backward(ctx: Any, gradient: Tensor) -> tuple[Tensor, None]:
         (rows,) = ctx.holder
         return torch.sparse_coo_tensor(rows[None], gradient[rows], gradient.shape), None
 
@@ -156,7 +167,18 @@ class _Blend(Function):
     """
 
     @staticmethod
-    def forward(ctx, means2d, conics, depths, opacities, colors, background, views, rows, absgrad):  # type: ignore
+    def forward(
+        ctx: Any,
+        means2d: Tensor,
+        conics: Tensor,
+        depths: Tensor,
+        opacities: Tensor,
+        colors: Tensor,
+        background: Tensor | None,
+        views: list[_gausset.View],
+        rows: list[Tensor] | None,
+        absgrad: Tensor | None,
+    ) -> tuple[Tensor, ...]:
         images: list[tuple[Any, ...]] = []
         for k, view in enumerate(views):
             images.append(view.blend(array(colors[k]), None if background is None else array(background[k])))
@@ -169,7 +191,9 @@ class _Blend(Function):
 
     @staticmethod
     @once_differentiable
-    def backward(ctx, color, alpha, depth):  # type: ignore
+    def backward(
+        ctx: Any, color: Tensor | None, alpha: Tensor | None, depth: Tensor | None
+    ) -> tuple[Tensor | None, ...]:
         (colors,) = ctx.saved_tensors
         screen: list[list[Tensor]] = [[] for _ in range(4)]
         of_colors, of_background, absolute = [], [], []
@@ -227,8 +251,8 @@ def _check_settings(
 
 def rasterization(
     means: Tensor,
-    quats: Tensor,
-    scales: Tensor,
+    quats: Tensor | None,
+    scales: Tensor | None,
     opacities: Tensor,
     colors: Tensor | None,
     viewmats: Tensor,
@@ -305,7 +329,7 @@ def rasterization(
 
     tensor("means", means, None, 3)
     batch, count = tuple(means.shape[:-2]), means.shape[-2]
-    shapes: dict[str, tuple[Tensor, tuple[int, ...]]] = {"quats": (quats, (count, 4)), "scales": (scales, (count, 3))}
+    shapes: dict[str, tuple[Any, tuple[int, ...]]] = {"quats": (quats, (count, 4)), "scales": (scales, (count, 3))}
     if covars is not None:
         shapes = {"covars": (covars, (count, 3, 3))}
     for name, (value, tail) in {**shapes, "opacities": (opacities, (count,))}.items():
@@ -480,7 +504,8 @@ class _Meta(dict[str, Any]):
             if name == "isect_offsets" or (name == "tiles_per_gauss" and self["camera_ids"] is None):
                 value = value.reshape(*self._batch, self._views, *value.shape[1:])
             self[name] = value
-        return self[key]  # type: ignore[no-any-return]
+        found: Tensor = self[key]
+        return found
 
     def __contains__(self, key: object) -> bool:
         return key in _LISTS or super().__contains__(key)

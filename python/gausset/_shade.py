@@ -4,7 +4,9 @@ from __future__ import annotations
 
 from typing import Any
 
+import numpy as np
 import torch
+from numpy.typing import NDArray
 from torch import Tensor
 from torch.autograd import Function
 from torch.autograd.function import once_differentiable
@@ -18,7 +20,15 @@ class _Shade(Function):
     """Colours (N, 3) from SH coefficients (N, K, 3), seen from `origin` (3,)."""
 
     @staticmethod
-    def forward(ctx, means, origin, coefficients, degree, clamped, mask):  # type: ignore
+    def forward(
+        ctx: Any,
+        means: Tensor,
+        origin: Tensor,
+        coefficients: Tensor,
+        degree: int,
+        clamped: bool,
+        mask: NDArray[np.bool_] | None,
+    ) -> Tensor:
         ctx.save_for_backward(means, coefficients)
         ctx.rule = (origin.tolist(), degree, clamped)
         ctx.mask = mask
@@ -26,7 +36,7 @@ class _Shade(Function):
 
     @staticmethod
     @once_differentiable
-    def backward(ctx, gradient):  # type: ignore
+    def backward(ctx: Any, gradient: Tensor) -> tuple[Tensor | None, ...]:
         means, coefficients = ctx.saved_tensors
         found = _gausset.sh_colors_vjp(array(means), array(coefficients), ctx.rule, ctx.mask, array(gradient))
         of_means, of_coefficients = map(torch.from_numpy, found)
@@ -189,5 +199,6 @@ def _check_coefficients(coeffs: Tensor, degree: int, count: int) -> None:
 def _sums(degree: int, means: Tensor, origin: Tensor, coeffs: Tensor, mask: Tensor | None) -> Tensor:
     if _kernel_takes(coeffs, degree):
         own_mask = None if mask is None else mask.contiguous().numpy()
-        return _Shade.apply(means, origin, coeffs, degree, False, own_mask)  # type: ignore[no-any-return]
+        found: Tensor = _Shade.apply(means, origin, coeffs, degree, False, own_mask)
+        return found
     return _sh.sums(degree, means - origin, coeffs, mask)

@@ -227,7 +227,7 @@ def rasterize_to_indices_in_range(
         pixels, place = pixels[is_inside], (row * image_width + column)[is_inside]
         left = before[image].reshape(-1)[place]
         for listed in flatten_ids[start:end].long().split(_LISTED_AT_ONCE):
-            alphas = _alphas(pixels, *(t[listed] for t in flat), alpha_max)
+            alphas = _alphas(pixels, flat[0][listed], flat[1][listed], flat[2][listed], alpha_max)
             after = left[:, None] * torch.cumprod(1 - alphas, -1)
             pixel, splat = torch.where((alphas > 0) & (after > _LEAST_TRANSMITTANCE))
             splats.append(listed[splat] % count)

@@ -120,7 +120,7 @@ def peer_renderer() -> tuple[str, Callable[..., Any]]:
 
     try:
         import gsplat
-        from gsplat.rendering import _rasterization  # type: ignore
+        from gsplat.rendering import _rasterization
     except ImportError:
         pass
     else:
@@ -129,7 +129,7 @@ def peer_renderer() -> tuple[str, Callable[..., Any]]:
 
     def composed(quats: Any, scales: Any, **rest: Any) -> Any:
         covars, _ = functions.quat_scale_to_covar_preci(quats, scales, compute_preci=False)
-        return gausset.rasterization(quats=None, scales=None, covars=covars, **rest)  # type: ignore
+        return gausset.rasterization(quats=None, scales=None, covars=covars, **rest)
 
     return f"gausset in torch {torch.__version__}", composed
 
@@ -203,7 +203,7 @@ def field(rounds: int) -> dict[str, Any]:
     with torch.no_grad():
         field.weights.uniform_(-1, 1)
     x = torch.rand(points, 3) * 10
-    parameters = [field.means, field.chol, field.weights]
+    parameters = (field.means, field.chol, field.weights)
 
     def formula(means: Any, chol: Any, weights: Any, x: Any) -> Any:
         scales = [torch.exp(-chol[:, k]) for k in (0, 2, 5)]

@@ -80,27 +80,31 @@ class _Evaluate(Function):
     """`_evaluate` with derivatives."""
 
     @staticmethod
-    def forward(ctx, points, means, chol, weights, mode, order):  # type: ignore
+    def forward(
+        ctx: Any, points: Tensor, means: Tensor, chol: Tensor, weights: Tensor, mode: str, order: int
+    ) -> Tensor:
         ctx.save_for_backward(points, means, chol, weights)
         ctx.rule = (mode, order)
         return _evaluate(points, means, chol, weights, mode, order)
 
     @staticmethod
-    def backward(ctx, upstream):  # type: ignore
-        saved, (mode, order), again = ctx.saved_tensors, ctx.rule, torch.is_grad_enabled()
+    def backward(ctx: Any, upstream: Tensor) -> tuple[Tensor | None, ...]:
+        (mode, order), again = ctx.rule, torch.is_grad_enabled()
         if order == 2:
             with torch.enable_grad():
-                inputs = _apart(saved)
-                found = grad(_formula(*inputs, mode, order), inputs, upstream, create_graph=again)
+                points, means, chol, weights = inputs = _apart(ctx.saved_tensors)
+                found = grad(_formula(points, means, chol, weights, mode, order), inputs, upstream, create_graph=again)
             return (*found, None, None)
         # Without a graph the functions themselves: a node of autograd costs as much as the Gaussians of a small field.
         evaluate, vjp = (_Evaluate.apply, _Vjp.apply) if again else (_evaluate, _vjp)
-        of_points, of_parameters = None, (None, None, None)
+        points, means, chol, weights = ctx.saved_tensors
+        of_points: Tensor | None = None
+        of_parameters: tuple[Tensor | None, ...] = (None, None, None)
         if ctx.needs_input_grad[0]:
-            of_points = evaluate(*saved, mode, order + 1) * upstream[:, None]
+            of_points = evaluate(points, means, chol, weights, mode, order + 1) * upstream[:, None]
             of_points = of_points if order == 0 else of_points.sum(-1)
         if any(ctx.needs_input_grad[1:4]):
-            of_parameters = vjp(*saved, upstream, mode, order)
+            of_parameters = vjp(points, means, chol, weights, upstream, mode, order)
         return (of_points, *of_parameters, None, None)
 
 
@@ -108,18 +112,28 @@ class _Vjp(Function):
     """`_vjp` with derivatives."""
 
     @staticmethod
-    def forward(ctx, points, means, chol, weights, upstream, mode, order):  # type: ignore
+    def forward(
+        ctx: Any,
+        points: Tensor,
+        means: Tensor,
+        chol: Tensor,
+        weights: Tensor,
+        upstream: Tensor,
+        mode: str,
+        order: int,
+    ) -> tuple[Tensor, ...]:
         ctx.save_for_backward(points, means, chol, weights, upstream)
         ctx.rule = (mode, order)
         return _vjp(points, means, chol, weights, upstream, mode, order)
 
     @staticmethod
-    def backward(ctx, *of_parameters):  # type: ignore
+    def backward(ctx: Any, *of_parameters: Tensor | None) -> tuple[Tensor | None, ...]:
         again = torch.is_grad_enabled()
         with torch.enable_grad():
-            *inputs, upstream = _apart(ctx.saved_tensors)
-            vjp = grad(_formula(*inputs, *ctx.rule), inputs[1:], upstream, create_graph=True)
-            found = grad(vjp, (*inputs, upstream), of_parameters, create_graph=again)
+            points, means, chol, weights, upstream = inputs = _apart(ctx.saved_tensors)
+            values = _formula(points, means, chol, weights, *ctx.rule)
+            vjp = grad(values, (means, chol, weights), upstream, create_graph=True)
+            found = grad(vjp, inputs, of_parameters, create_graph=again)
         return (*found, None, None)
 
 

@@ -15,7 +15,7 @@ from ._errors import ArgumentError
 
 class _L1Ssim(Function):
     @staticmethod
-    def forward(ctx: Any, pred: Tensor, target: Tensor, weight: float) -> Tensor:  # type: ignore
+    def forward(ctx: Any, pred: Tensor, target: Tensor, weight: float) -> Tensor:
         loss, gradient = _gausset.l1_ssim(
             pred.detach().contiguous().numpy(), target.detach().contiguous().numpy(), weight
         )
@@ -24,7 +24,7 @@ class _L1Ssim(Function):
 
     @staticmethod
     @once_differentiable
-    def backward(ctx: Any, upstream: Tensor) -> Any:  # type: ignore
+    def backward(ctx: Any, upstream: Tensor) -> tuple[Tensor, None, None]:
         return upstream * ctx.saved_tensors[0], None, None
 
 

@@ -125,7 +125,7 @@ class SelectiveAdam(Adam):
                 raise ArgumentError(f"params: {len(group['params'])} in a group (expected 1)", "argument")
 
     @torch.no_grad()
-    def step(self, visibility: Tensor) -> None:  # type: ignore[override]
+    def step(self, visibility: Tensor) -> None:  # type: ignore[override, unused-ignore]
         """Updates the rows where `visibility` (N,) is true or not 0, for example `(meta["radii"] > 0).all(-1).any(0)`."""
         for group in self.param_groups:
             param = group["params"][0]

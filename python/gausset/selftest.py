@@ -24,7 +24,7 @@ CENTRE, SIZE, FOCAL = 32, 64, 80.0
 def _splats() -> gausset.Splats:
     """A red Gaussian of standard deviation 0.1 and opacity 0.5 at the origin, and a green one to the right."""
     return gausset.Splats(
-        means=[[0, 0, 0], [0.8, 0, 0]],
+        means=[[0.0, 0.0, 0.0], [0.8, 0.0, 0.0]],
         log_scales=np.full((2, 3), np.log(0.1)),
         quats=[[1, 0, 0, 0]] * 2,
         opacity_logits=[0.0, 0.0],
