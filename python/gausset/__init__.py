@@ -36,8 +36,10 @@ __all__ = [
     "MemoryLimitError",
     "Renderer",
     "Rendering",
+    "ResumeOptions",
     "Run",
     "Splats",
+    "TrainOptions",
     "Training",
     "View",
     "__version__",
@@ -66,6 +68,7 @@ def set_num_threads(count: int) -> None:
 
 # Imported at the first use: torch, and modules that take long.
 if TYPE_CHECKING:
+    from ._options import ResumeOptions, TrainOptions
     from ._rasterization import rasterization
     from ._shade import spherical_harmonics
     from ._view import View, view
@@ -76,6 +79,8 @@ else:
         "spherical_harmonics": "_shade",
         "DefaultStrategy": "strategy",
         "MCMCStrategy": "strategy",
+        "ResumeOptions": "_options",
+        "TrainOptions": "_options",
         "View": "_view",
         "view": "_view",
     }

@@ -8,8 +8,8 @@ import math
 import os
 import pathlib
 import threading
-from collections.abc import Callable
-from typing import TYPE_CHECKING, Any
+from collections.abc import Callable, Mapping
+from typing import TYPE_CHECKING, Any, Literal, Unpack
 
 import numpy as np
 
@@ -18,6 +18,7 @@ from ._splats import Path, Splats, load
 
 if TYPE_CHECKING:
     from ._events import Event
+    from ._options import ResumeOptions, TrainOptions
 
 Progress = Callable[[int, int, float], object]
 """Receives the number of finished steps, the total, and the mean loss since the last call."""
@@ -69,7 +70,7 @@ def _text(value: Any) -> str:
     return str(value)
 
 
-def _given(options: dict[str, Any]) -> list[tuple[str, str]]:
+def _given(options: Mapping[str, object]) -> list[tuple[str, str]]:
     return [(name, _text(value)) for name, value in options.items() if value is not None]
 
 
@@ -78,20 +79,20 @@ def train(
     output: Path,
     *,
     steps: int | None = None,
-    quality: str | None = None,
+    quality: Literal["fast", "default", "best"] | None = None,
     seed: int | None = 0,
     device: str = "auto",
     force: bool = False,
     report: bool = True,
     progress: Progress | None = None,
     on_event: OnEvent | None = None,
-    **options: Any,
+    **options: Unpack[TrainOptions],
 ) -> Run:
     """Trains splats on the dataset `data` and writes them to the run folder `output`.
 
-    `options` are the training options of the program with underscores, such as `max_splats=500_000`;
-    `gausset.option_names()` lists them. `quality` is `fast`, `default` or `best`. `device` is `auto`, `cpu`, `gpu`, or
-    a part of a GPU's name. A run that exists is replaced only with `force`. `report` writes `report.html`.
+    `options` are the training options of the program with underscores, such as `max_splats=500_000`:
+    `gausset.TrainOptions` has their types, `gausset.option_names()` lists them. `device` is `auto`, `cpu`, `gpu`, or a
+    part of a GPU's name. A run that exists is replaced only with `force`. `report` writes `report.html`.
 
     Ctrl-C, or an exception of `progress` or `on_event`, saves the state and stops; the exception is raised then.
     `resume` continues. Both are called in the calling thread.
@@ -108,11 +109,11 @@ def resume(
     report: bool = True,
     progress: Progress | None = None,
     on_event: OnEvent | None = None,
-    **options: Any,
+    **options: Unpack[ResumeOptions],
 ) -> Run:
     """Continues a run that was stopped. The result is the same as without the stop.
 
-    `data` is the dataset if it has moved. `options` may only be those that do not change the result.
+    `data` is the dataset if it has moved. `options` may only be those that do not change the result: `gausset.ResumeOptions`.
     """
     return Run(_gausset.resume(_path(run), data, _given(options), device, report, *_callbacks(progress, on_event)))
 
@@ -214,14 +215,42 @@ class Training:
         return f"<gausset.Training: {'running' if self.running else 'ended'}, step {self.step} of {self.steps}>"
 
 
-def start(data: Path, output: Path, **options: Any) -> Training:
-    """Starts `train` with these options, except `progress`, in a thread of its own.
+def start(
+    data: Path,
+    output: Path,
+    *,
+    steps: int | None = None,
+    quality: Literal["fast", "default", "best"] | None = None,
+    seed: int | None = 0,
+    device: str = "auto",
+    force: bool = False,
+    report: bool = True,
+    on_event: OnEvent | None = None,
+    **options: Unpack[TrainOptions],
+) -> Training:
+    """Starts `train` with these options in a thread of its own, which also calls `on_event`.
 
         with gausset.start("photos", "scene", steps=7000) as training:
             while training.wait(1.0) is None:
                 print(training.step, training.loss)
     """
-    return Training(output, lambda progress: train(data, output, progress=progress, **options))
+
+    def work(progress: Progress) -> Run:
+        return train(
+            data,
+            output,
+            steps=steps,
+            quality=quality,
+            seed=seed,
+            device=device,
+            force=force,
+            report=report,
+            progress=progress,
+            on_event=on_event,
+            **options,
+        )
+
+    return Training(output, work)
 
 
 def _callbacks(progress: Progress | None, on_event: OnEvent | None) -> list[Any]:

@@ -74,6 +74,11 @@ def test_callers_are_checked(check, tmp_path):
         color = gausset.render(splats, gausset.Dataset("photographs").cameras[0]).color
         assert_type(color, NDArray[np.float32])
         assert_type(gausset.view(splats), gausset.View)
+        options: gausset.TrainOptions = {"strategy": "classic", "background": (0, 0, 0), "init": "start.ply"}
+        gausset.start("photographs", "run", steps=5, **options)
+        gausset.train("photographs", "run", max_splat=5)  # expected: an error
+        gausset.train("photographs", "run", strategy="clasic")  # expected: an error
+        gausset.resume(run, sh_degree=1)  # expected: an error
         gausset.DefaultStrategy(absgrad=True)
         gausset.DefaultStrategy(abs_grad=True)  # expected: an error
         gausset.rasterization(near=0.1)  # expected: an error
