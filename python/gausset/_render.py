@@ -90,6 +90,21 @@ class Rendering:
     count: NDArray[np.uint32]
     """Number (h, w) of blended splats."""
 
+    def _repr_png_(self) -> bytes:
+        """What a notebook shows: `color`, 8 bits a channel."""
+        import struct
+        import zlib
+
+        def chunk(name: bytes, data: bytes) -> bytes:
+            return struct.pack(">I", len(data)) + name + data + struct.pack(">I", zlib.crc32(name + data))
+
+        height, width, _ = self.color.shape
+        pixels = (np.nan_to_num(self.color).clip(0.0, 1.0) * 255.0 + 0.5).astype(np.uint8)
+        # Each row begins with its filter: none.
+        rows = np.pad(pixels.reshape(height, -1), ((0, 0), (1, 0))).tobytes()
+        header = chunk(b"IHDR", struct.pack(">IIBBBBB", width, height, 8, 2, 0, 0, 0))
+        return b"\x89PNG\r\n\x1a\n" + header + chunk(b"IDAT", zlib.compress(rows)) + chunk(b"IEND", b"")
+
 
 class Renderer:
     """Splats on a device, for many renders. Changes of the arrays after this have no effect.

@@ -3,8 +3,6 @@
 import json
 import os
 import signal
-import struct
-import zlib
 
 import gausset
 import numpy as np
@@ -34,18 +32,6 @@ def camera_at(position):
     return gausset.Camera(WIDTH, HEIGHT, 45.0, 45.0, WIDTH / 2, HEIGHT / 2, look_at(position))
 
 
-def write_png(path, rgb):
-    height, width, _ = rgb.shape
-    rows = b"".join(b"\0" + row.tobytes() for row in rgb)
-
-    def chunk(name, data):
-        return struct.pack(">I", len(data)) + name + data + struct.pack(">I", zlib.crc32(name + data))
-
-    header = struct.pack(">IIBBBBB", width, height, 8, 2, 0, 0, 0)
-    body = chunk(b"IHDR", header) + chunk(b"IDAT", zlib.compress(rows)) + chunk(b"IEND", b"")
-    path.write_bytes(b"\x89PNG\r\n\x1a\n" + body)
-
-
 @pytest.fixture
 def splats():
     random = np.random.default_rng(1)
@@ -71,8 +57,7 @@ def photographs(tmp_path, splats):
     for k in range(10):
         angle = 2 * np.pi * k / 10
         camera = camera_at([4 * np.sin(angle), 0.8 * np.cos(3 * angle), -4 * np.cos(angle)])
-        color = renderer.render(camera).color
-        write_png(folder / f"{k}.png", (np.clip(color, 0, 1) * 255 + 0.5).astype(np.uint8))
+        (folder / f"{k}.png").write_bytes(renderer.render(camera)._repr_png_())
         # The axes of `transforms.json`: y up, z back.
         pose = np.linalg.inv(camera.world_to_camera) @ np.diag([1.0, -1.0, -1.0, 1.0])
         frames.append({"file_path": f"{k}.png", "transform_matrix": pose.tolist()})

@@ -1,4 +1,5 @@
 import threading
+import zlib
 
 import gausset
 import numpy as np
@@ -101,3 +102,12 @@ def test_a_device_that_does_not_exist_is_named():
     camera = gausset.Camera(8, 8, 8.0, 8.0, 4.0, 4.0)
     with pytest.raises(gausset.ArgumentError, match="auto|cpu|gpu"):
         gausset.render(one_splat(), camera, device="cuda")
+
+
+def test_a_notebook_shows_the_colours(splats, tmp_path):
+    color = np.full((3, 5, 3), [0.0, 0.5, 7.0], np.float32)
+    color[0, 0, 0] = np.nan
+    shown = gausset.Rendering(color, color[..., 0], color[..., 0], np.zeros((3, 5), np.uint32))._repr_png_()
+    assert shown[:8] == b"\x89PNG\r\n\x1a\n" and shown[16:24] == bytes([0, 0, 0, 5, 0, 0, 0, 3])
+    start = shown.index(b"IDAT") + 4
+    assert zlib.decompress(shown[start:-16]) == 3 * (b"\0" + 5 * bytes([0, 128, 255]))
