@@ -338,8 +338,8 @@ def rasterization(
     views = viewmats.shape[-3]
     shape("viewmats", viewmats, *batch, views, 4, 4)
     shape("Ks", tensor("Ks", Ks, None, 3, 3), *batch, views, 3, 3)
-    if views == 0:
-        raise refuse("viewmats: no view (expected at least one)")
+    if 0 in (views, *batch):
+        raise refuse(f"viewmats: shape {list(viewmats.shape)} (expected at least one view)")
 
     has_colors = "RGB" in render_mode
     features = []

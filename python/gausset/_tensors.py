@@ -21,6 +21,8 @@ def tensor(name: str, value: Any, *tail: int | None) -> Tensor:
         raise refuse(f"{name}: {type(value).__name__} (expected a tensor)")
     if not value.is_floating_point():
         raise refuse(f"{name}: {value.dtype} (expected a floating-point tensor)")
+    if value.layout is not torch.strided or value.device.type == "meta":
+        raise refuse(f"{name}: {value.layout} on {value.device} (expected a dense tensor with data)")
     found = tuple(value.shape)
     if len(found) < len(tail) or any(t not in (None, f) for t, f in zip(tail, found[len(found) - len(tail) :])):
         expected = ", ".join(["..."] + ["*" if t is None else str(t) for t in tail])

@@ -97,12 +97,20 @@ def test_nan_is_not_drawn():
     assert np.isfinite(gausset.render(some, camera()).color).all()
 
 
-@pytest.mark.parametrize("extension", ["ply", "compressed.ply", "spz", "sog", "glb"])
+@pytest.mark.parametrize("extension", ["ply", "compressed.ply", "splat", "spz", "sog", "glb", "gltf"])
 @pytest.mark.filterwarnings("ignore::gausset.GaussetWarning")
 def test_half_a_file_is_refused_by_name(tmp_path, extension):
     path = tmp_path / f"a.{extension}"
     gausset.save(splats(), path)
     path.write_bytes(path.read_bytes()[: path.stat().st_size // 2])
+    assert refused(lambda: gausset.load(path), f"a.{extension}", gausset.FileError).code == "splats"
+
+
+@pytest.mark.parametrize("content", [b"", b"\xfe" * 1000], ids=["empty", "noise"])
+@pytest.mark.parametrize("extension", ["ply", "splat", "ksplat", "spz", "sog", "glb", "html"])
+def test_a_file_of_another_kind_is_refused_by_name(tmp_path, extension, content):
+    path = tmp_path / f"a.{extension}"
+    path.write_bytes(content)
     assert refused(lambda: gausset.load(path), f"a.{extension}", gausset.FileError).code == "splats"
 
 
@@ -138,6 +146,43 @@ def test_trainings(photographs, tmp_path):
             assert training.wait(0.05) is None
         busy = refused(lambda: gausset.resume(tmp_path / "run", device="cpu"), "in use", gausset.FileError)
     assert busy.code == "in-use"
+
+
+@pytest.mark.filterwarnings("ignore::gausset.GaussetWarning")
+def test_trainings_without_memory_disk_or_device(photographs, tmp_path):
+    def train(output, device="cpu", **options):
+        return lambda: gausset.train(
+            photographs, tmp_path / output, steps=5, device=device, init=tmp_path / "start.ply", **options
+        )
+
+    few = train("run", max_memory="1MiB")
+    assert refused(few, "max_memory: the run would need", gausset.MemoryLimitError).code == "memory"
+    assert refused(train("run", "no such GPU"), "no such GPU", gausset.DeviceError).code == "device"
+    (tmp_path / "file").write_text("")
+    assert refused(train("file/run"), "file/run: create folder", gausset.FileError).code == "write"
+    resource = pytest.importorskip("resource")
+    before = resource.getrlimit(resource.RLIMIT_FSIZE)
+    resource.setrlimit(resource.RLIMIT_FSIZE, (5000, before[1]))
+    try:
+        refused(train("full"), "larger than the system allows", gausset.FileError)
+    finally:
+        resource.setrlimit(resource.RLIMIT_FSIZE, before)
+
+
+@pytest.mark.skipif(os.name == "nt", reason="Windows has other rights")
+def test_a_folder_without_the_right_to_write(tmp_path):
+    (tmp_path / "locked").mkdir(mode=0o500)
+    child = os.fork()
+    if child == 0:
+        code = 1
+        try:
+            if os.getuid() == 0:  # who may write everywhere
+                os.setuid(65534)
+            refused(lambda: gausset.save(splats(), tmp_path / "locked" / "a.ply"), "a.ply", gausset.FileError)
+            code = 0
+        finally:
+            os._exit(code)
+    assert os.waitpid(child, 0)[1] == 0
 
 
 @pytest.mark.skipif(not hasattr(os, "fork"), reason="no fork")
@@ -230,9 +275,49 @@ class TestRasterization:
             self.call(torch, near=1.0)
         assert self.call(torch, width=np.int64(16))[0].shape == (1, 16, 16, 3)
 
+    def test_every_tensor_is_checked(self, torch):
+        shapes = {"means": (COUNT, 3), "quats": (COUNT, 4), "scales": (COUNT, 3), "opacities": (COUNT,)}
+        shapes |= {"colors": (COUNT, 3), "viewmats": (1, 4, 4), "Ks": (1, 3, 3), "covars": (COUNT, 3, 3)}
+        shapes |= {"extra_signals": (COUNT, 2), "backgrounds": (1, 3)}
+        for name, size in shapes.items():
+            for value, message in (
+                ("text", "str .expected a tensor"),
+                (torch.ones(size, dtype=torch.int32), "torch.int32"),
+                (torch.ones(()), "shape"),
+                (torch.ones(size).to_sparse(), "torch.sparse_coo on cpu .expected a dense tensor"),
+                (torch.ones(size, device="meta"), "torch.strided on meta"),
+            ):
+                refused(lambda name=name, value=value: self.call(torch, **{name: value}), f"{name}: {message}")
+            if name != "means":
+                batch = torch.ones(2, *size)
+                refused(lambda name=name, batch=batch: self.call(torch, **{name: batch}), f"{name}: shape")
+        empty = {name: torch.zeros(0, *size) for name, size in list(shapes.items())[:7]}
+        refused(lambda: self.call(torch, **empty), "viewmats: shape .* .expected at least one view")
+        refused(lambda: self.call(torch, viewmats=torch.zeros(0, 4, 4), Ks=torch.zeros(0, 3, 3)), "at least one view")
+
+    @pytest.mark.parametrize("value", [float("nan"), float("inf"), float("-inf")])
+    @pytest.mark.parametrize(
+        ("name", "fill"), [("means", 0.0), ("quats", 1.0), ("scales", 0.2), ("opacities", 0.5), ("colors", 0.5)]
+    )
+    def test_a_splat_that_is_not_finite_is_not_drawn(self, torch, name, fill, value):
+        size = {"quats": (COUNT, 4), "opacities": (COUNT,)}.get(name, (COUNT, 3))
+        leaf = torch.full(size, fill)
+        leaf[2] = value
+        leaf.requires_grad_()
+        others = [0, 1, 3, 4]
+        image, _, _ = self.call(torch, **{name: leaf})
+        (gradient,) = torch.autograd.grad(image.sum(), leaf)
+        assert (gradient[2] == 0).all() and gradient.isfinite().all()
+        tensors = {"means": (COUNT, 3, 0.0), "quats": (COUNT, 4, 1.0), "scales": (COUNT, 3, 0.2), "colors": (COUNT, 3, 1.0)}
+        four = {key: torch.full((rows, columns), same)[others] for key, (rows, columns, same) in tensors.items()}
+        four["opacities"] = torch.full((4,), 0.5)
+        assert torch.equal(image, self.call(torch, **{**four, name: leaf.detach()[others]})[0])
+
     def test_values_out_of_range_are_finite(self, torch):
         for name, value in (
             ("quats", torch.zeros(COUNT, 4)),
+            ("opacities", torch.zeros(COUNT)),
+            ("opacities", torch.ones(COUNT)),
             ("opacities", torch.full((COUNT,), 1.5)),
             ("opacities", torch.full((COUNT,), -0.1)),
             ("scales", torch.full((COUNT, 3), -0.2)),
@@ -249,6 +334,8 @@ class TestRasterization:
         image, _, _ = self.call(torch, means=means)
         (gradient,) = torch.autograd.grad(image.square().sum(), means, create_graph=True)
         refused(lambda: gradient.sum().backward(), "differentiate twice", RuntimeError)
+        _, _, meta = self.call(torch, means=means, absgrad=True)
+        assert not meta["means2d"].absgrad.any()  # before the backward pass
         with torch.no_grad():
             _, _, meta = self.call(torch, means=means)
         refused(lambda: meta["means2d"].retain_grad(), "requires_grad=False", RuntimeError)
@@ -266,6 +353,25 @@ class TestRasterization:
         gradients(False)
         with pytest.raises(RuntimeError, match="modified by an inplace operation"):
             gradients(True)
+
+    @pytest.mark.skipif(not hasattr(os, "fork"), reason="no fork")
+    def test_a_forked_child_has_gradients(self, torch):
+        def gradient():
+            means = torch.zeros(COUNT, 3, requires_grad=True)
+            return torch.autograd.grad(self.call(torch, means=means)[0].square().sum(), means)[0]
+
+        expected = gradient()
+        child = os.fork()
+        if child == 0:
+            is_equal = False
+            try:
+                is_equal = torch.equal(gradient(), expected)
+            finally:
+                os._exit(0 if is_equal else 1)
+        assert os.waitpid(child, 0)[1] == 0
+
+    def test_an_image_of_one_pixel(self, torch):
+        assert self.call(torch, width=1, height=1)[0].shape == (1, 1, 1, 3)
 
     def test_ten_threads_render_the_same(self, torch):
         expected = self.call(torch)[0]

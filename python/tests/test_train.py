@@ -66,6 +66,19 @@ def test_ctrl_c_saves_the_run_and_it_goes_on(photographs, tmp_path, settings):
         gausset.resume(run, sh_degre=1)
 
 
+@pytest.mark.skipif(os.name == "nt", reason="Windows sends SIGINT to consoles only")
+@pytest.mark.parametrize("count", [0, 1, 2])
+def test_ctrl_c_in_the_callback_saves_the_run(photographs, tmp_path, settings, count):
+    def progress(step, steps, loss):
+        for _ in range(count):
+            os.kill(os.getpid(), signal.SIGINT)
+        raise KeyboardInterrupt
+
+    with pytest.raises(KeyboardInterrupt):
+        gausset.train(photographs, tmp_path / "run", steps=5000, progress=progress, **settings)
+    assert list((tmp_path / "run" / "checkpoints").glob("*.ckpt"))
+
+
 def test_an_exception_of_the_callback_stops_the_run_and_is_raised(photographs, tmp_path, settings):
     def progress(step, steps, loss):
         raise LookupError(f"no more than {step}")
