@@ -28,12 +28,13 @@ from ._tiles import (
     rasterize_to_indices_in_range,
     rasterize_to_pixels,
 )
-from .optim import adam
+from .optim import SelectiveAdam, adam
 from .strategy import DefaultStrategy, MCMCStrategy
 
 __all__ = [
     "DefaultStrategy",
     "MCMCStrategy",
+    "SelectiveAdam",
     "accumulate",
     "adam",
     "compute_relocation",
@@ -63,6 +64,8 @@ _SUBMODULES = (
     "strategy.ops",
     "optimizers.selective_adam",
 )
+# Without gsplat, this module is also these.
+_NAMES = ("gsplat", "gsplat.optimizers", "gsplat.rendering", "gsplat.strategy")
 # Functions that are the same for every version.
 _SAME = (adam, compute_relocation, proj, quat_scale_to_covar_preci, world_to_cam)
 # Functions with the shapes of gsplat 1.5, those that blend last.
@@ -113,7 +116,7 @@ def install() -> None:
     except ModuleNotFoundError as error:
         if error.name != "gsplat":
             raise
-        sys.modules["gsplat"] = sys.modules[__name__]
+        sys.modules.update(dict.fromkeys(_NAMES, sys.modules[__name__]))
         return
     text = str(getattr(package, "__version__", "unknown"))
     parts = text.split(".")
@@ -138,5 +141,6 @@ def uninstall() -> None:
     while _replaced:
         module, name, function = _replaced.pop()
         setattr(module, name, function)
-    if sys.modules.get("gsplat") is sys.modules[__name__]:
-        del sys.modules["gsplat"]
+    for name in _NAMES:
+        if sys.modules.get(name) is sys.modules[__name__]:
+            del sys.modules[name]

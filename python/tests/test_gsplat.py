@@ -8,6 +8,7 @@ import pytest
 torch = pytest.importorskip("torch")
 
 import gausset.gsplat as ours  # noqa: E402
+from gausset import optim  # noqa: E402
 
 
 def test_covariances_are_those_of_the_axes():
@@ -71,9 +72,14 @@ def test_without_gsplat_this_module_serves_as_gsplat():
         ours.install()
         import gsplat
 
-        assert gsplat.rasterization is ours.rasterization
+        from gsplat.optimizers import SelectiveAdam
+        from gsplat.rendering import rasterization
+        from gsplat.strategy import DefaultStrategy
+
+        assert gsplat.rasterization is rasterization is ours.rasterization
+        assert DefaultStrategy is ours.DefaultStrategy and SelectiveAdam is optim.SelectiveAdam
         ours.uninstall()
-        assert "gsplat" not in sys.modules
+        assert not [name for name in sys.modules if name.split(".")[0] == "gsplat"]
     else:
         pytest.skip("gsplat is installed")
 
