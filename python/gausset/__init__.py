@@ -91,3 +91,10 @@ else:
         import importlib
 
         return getattr(importlib.import_module(f"gausset.{_LATER[name]}"), name)
+
+    def __dir__() -> list[str]:
+        from importlib.util import find_spec
+
+        # `help` and completion fail at names that cannot be imported.
+        missing = () if find_spec("torch") else ("_rasterization", "_shade", "strategy")
+        return sorted({*globals(), *(name for name, module in _LATER.items() if module not in missing)})

@@ -1,4 +1,5 @@
 import pickle
+import pydoc
 
 import gausset
 import gausset.selftest
@@ -16,6 +17,17 @@ def test_the_build_is_described():
     assert info["version"].startswith(gausset.__version__)
     assert info["threads"] == gausset.num_threads() and info["simd"]
     assert set(info["features"]) <= {"gpu", "masks", "onnxruntime"}
+
+
+def test_help_and_completion_know_every_name():
+    try:
+        import torch  # noqa: F401
+
+        absent = set()
+    except ImportError:
+        absent = {"rasterization", "spherical_harmonics", "DefaultStrategy", "MCMCStrategy"}
+    assert set(gausset.__all__) - set(dir(gausset)) == absent
+    assert "Starts the program's viewer" in pydoc.render_doc(gausset)
 
 
 def test_a_file_is_converted(tmp_path, splats):
