@@ -10,7 +10,7 @@ use crate::output;
 
 /// Exits with 1 if versions are too old.
 const IS_NEW_ENOUGH: &str = "import sys; sys.exit(sys.version_info < (3, 11))";
-const REQUIREMENTS: [&str; 3] = ["maturin>=1.16,<2", "numpy>=1.24", "pytest>=8"];
+const REQUIREMENTS: [&str; 4] = ["maturin>=1.16,<2", "mypy>=2,<3", "numpy>=1.24", "pytest>=8"];
 
 #[derive(Debug, Subcommand)]
 pub(crate) enum PythonTask {

@@ -3,7 +3,7 @@
 #![allow(clippy::print_stdout, reason = "a program")]
 #![allow(dead_code, reason = "shared with tests")]
 
-#[path = "../tests/walk/mod.rs"]
+#[path = "../tests/it/walk/mod.rs"]
 mod walk;
 
 use std::error::Error;

@@ -1,5 +1,5 @@
 //! Same inputs, same bytes: `splats.ply` does not depend on threads, checkpoints or vector level. Seeds, kills and
-//! corrections: `crates/train/tests/resume.rs`.
+//! corrections: `crates/train/tests/it/resume.rs`.
 
 use crate::support::TestFolder;
 
