@@ -9,7 +9,7 @@ use clap::{Arg, ArgAction, Command};
 use gausset::footage_options::{HelpLevel, all_options};
 
 /// Maximum number of options of a command without levels.
-const FEW: usize = 21;
+const FEW: usize = 22;
 
 /// Options of `-h`.
 const COMMON: [&str; 19] = [

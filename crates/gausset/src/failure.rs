@@ -21,6 +21,7 @@ use gausset_pano::gps_track::TrackError;
 use gausset_pano::poses::PoseFileError;
 use gausset_pano::split::SplitError;
 use gausset_sfm::matches::MatchesError;
+use gausset_sfm::pair_list::PairListError;
 use gausset_sfm::{AlignError, ToolError};
 use gausset_train::cameras::CameraPathError;
 use gausset_train::{ConfigError, EvalError, GainsError, OptionsError, TrainError};
@@ -149,6 +150,7 @@ code! {
     PoseFileError => "poses",
     TrackError => "track",
     MatchesError => "matches",
+    PairListError => "matches",
 }
 
 impl From<SplatError> for Failure {
@@ -299,7 +301,7 @@ impl From<AlignError> for Failure {
             AlignError::NoFrameRegistered { .. } | AlignError::TooFewFrames { .. } => {
                 Self::from_error("align", error)
             }
-            AlignError::Matches { .. } => Self::from_error("matches", error),
+            AlignError::Matches { .. } | AlignError::PairName { .. } => Self::from_error("matches", error),
             AlignError::WorkFolder(OwnershipError::ThirdPartyFiles { .. }) => {
                 Self::from_error("exists", error)
             }

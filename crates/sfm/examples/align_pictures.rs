@@ -8,7 +8,7 @@ use std::time::{Duration, Instant};
 use gausset_sfm::align::{AlignJob, CameraSharing};
 use gausset_sfm::compare::compare;
 use gausset_sfm::model::{CheckedModel, FrameImages};
-use gausset_sfm::{AlignmentTool, Mapper};
+use gausset_sfm::{AlignmentTool, Mapper, PairChoice};
 
 #[allow(clippy::print_stdout, clippy::print_stderr)]
 fn main() {
@@ -32,6 +32,7 @@ fn main() {
         camera_params: None,
         cameras: CameraSharing::Auto,
         max_image_size: 1600,
+        pairs: PairChoice::Auto,
         is_sequence: false,
         ground_positions: Vec::new(),
         known_poses: None,

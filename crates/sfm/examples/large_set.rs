@@ -12,6 +12,7 @@ use gausset_compute::rng::{philox4x32, uniform_f64};
 use gausset_compute::{Exec, Pool};
 use gausset_core::Pose;
 use gausset_core::matrix::{cross, dot, unit};
+use gausset_sfm::PairChoice;
 use gausset_sfm::compare::compare;
 use gausset_sfm::reconstruction::features::{DESCRIPTOR_LENGTH, Feature, Features};
 use gausset_sfm::reconstruction::{
@@ -163,6 +164,7 @@ fn main() {
         cameras: vec![PictureCamera::new(1600, 1200, 1330.0)],
         priors: vec![CameraPrior { focal: Some(1330.0), coefficients: 1 }],
         camera_of: vec![0; count as usize],
+        pairs: PairChoice::Auto,
         near: scene.near.clone(),
     };
     let options = ReconstructionOptions { tolerance: 2.0, is_sequence: false, seed: 0 };

@@ -21,6 +21,7 @@ use crate::attempt::{Attempt, ImportedFiles, Mapper, Matcher, STAGES, SingleMapp
 use crate::ladder::{self, Recipe};
 use crate::matches::{ImagePair, ImportedMatches};
 use crate::model::{CheckedModel, FrameImages};
+use crate::pair_list::PairChoice;
 use crate::tool::{AlignmentTool, DRIVER};
 use crate::{built_in, masks, resume, work_cache};
 
@@ -37,6 +38,8 @@ const SEQUENCE_OVERLAP: u32 = 10;
 pub(crate) const DATABASE: &str = "database.db";
 /// Name of the file that lists the images for the executable.
 const IMAGE_LIST: &str = "images.txt";
+/// Name of the file that lists the pairs to match.
+const PAIR_LIST: &str = "pairs.txt";
 /// Kind of folder that the marker file of the work folder names.
 pub(crate) const WORK_FOLDER_KIND: &str = "alignment";
 
@@ -62,6 +65,8 @@ pub struct AlignJob {
     pub cameras: CameraSharing,
     /// Features are extracted from images whose longest side is reduced to this, px.
     pub max_image_size: u32,
+    /// Which pairs are matched; of panoramas [`PairChoice::Auto`].
+    pub pairs: PairChoice,
     /// Whether neighbours in the list were taken in succession.
     pub is_sequence: bool,
     /// Position of each frame on the ground by GPS, metres east and north of any origin; empty if none is known. Only
@@ -146,6 +151,8 @@ pub struct Alignment {
 pub struct FrameFacts {
     /// Number of features.
     pub features: Option<usize>,
+    /// Number of frames with which it was matched.
+    pub tried: Option<usize>,
     /// Indices of the frames that share a verified match with it, in ascending order.
     pub partners: Option<Vec<usize>>,
 }
@@ -205,7 +212,11 @@ pub fn align(
         }
         return aligned;
     }
+    let pairs = listed_pairs(job)?;
     ownership::claim_folder(&Disk, &job.work_folder, WORK_FOLDER_KIND, Overwrite::Refuse)?;
+    if let Some(pairs) = pairs {
+        write_atomic(&Disk, &job.work_folder.join(PAIR_LIST), |file| file.write_all(pairs.as_bytes()))?;
+    }
     write_atomic(&Disk, &job.work_folder.join(IMAGE_LIST), |file| {
         image_names(job).iter().try_for_each(|name| writeln!(file, "{name}"))
     })?;
@@ -227,6 +238,17 @@ pub fn align(
         remove_work_folder(&job.work_folder);
     }
     aligned
+}
+
+/// The list of pairs for COLMAP, which splits a line at its first space; `None` if pairs are not listed.
+fn listed_pairs(job: &AlignJob) -> Result<Option<String>, AlignError> {
+    let PairChoice::Listed(pairs) = &job.pairs else { return Ok(None) };
+    let name = |frame: usize| &job.frames[frame].images[0];
+    let is_unreadable = |name: &&String| name.contains(' ') || name.trim() != *name || name.starts_with('#');
+    match pairs.as_flattened().iter().map(|&frame| name(frame)).find(is_unreadable) {
+        Some(name) => Err(AlignError::PairName { name: name.clone() }),
+        None => Ok(Some(pairs.iter().map(|&[a, b]| [name(a), " ", name(b), "\n"].concat()).collect())),
+    }
 }
 
 /// Removes the work folder of an alignment. Failing to remove it does no harm.
@@ -290,7 +312,11 @@ fn image_names(job: &AlignJob) -> Vec<String> {
 /// The attempt that runs a recipe for these images in an absolute folder.
 pub(crate) fn attempt_of_recipe(job: &AlignJob, recipe: Recipe, folder: &Path) -> Attempt {
     let limit = if job.rig_config.is_some() { EXHAUSTIVE_FRAMES } else { EXHAUSTIVE_IMAGES };
-    let is_exhaustive = job.frames.len() <= limit || !job.is_sequence;
+    let matcher = match &job.pairs {
+        PairChoice::Listed(_) => Matcher::Listed,
+        PairChoice::Auto if job.is_sequence && job.frames.len() > limit => Matcher::Sequential,
+        PairChoice::Auto | PairChoice::All => Matcher::Exhaustive,
+    };
     Attempt {
         images: absolute(&job.image_folder),
         image_names: image_names(job),
@@ -305,8 +331,9 @@ pub(crate) fn attempt_of_recipe(job: &AlignJob, recipe: Recipe, folder: &Path) -
         max_features: recipe.max_features,
         max_image_size: job.max_image_size,
         affine_shape: recipe.affine_shape,
-        matcher: if is_exhaustive { Matcher::Exhaustive } else { Matcher::Sequential },
+        matcher,
         overlap: SEQUENCE_OVERLAP,
+        pair_list: absolute(&job.work_folder).join(PAIR_LIST),
         min_matches: recipe.min_matches,
         mapper: SingleMapper::Incremental,
         stages: &STAGES,
@@ -485,6 +512,7 @@ mod tests {
             camera_params: None,
             cameras: CameraSharing::Auto,
             max_image_size: 2400,
+            pairs: PairChoice::Auto,
             is_sequence: false,
             ground_positions: Vec::new(),
             work_folder: root.path().join("sfm"),
@@ -508,6 +536,12 @@ mod tests {
             AlignmentTool::ColmapExecutable { program: "/bin/true".into(), version: "3.12".to_owned() };
         let refusal = align(&known, &tool, &AtomicBool::new(false), &mut |_| {}).map(|_| ()).unwrap_err();
         assert!(matches!(refusal, AlignError::NeedsPython), "{refusal}");
+        // COLMAP would read another name in a list of pairs: refused before any work.
+        let mut spaced = AlignJob { pairs: PairChoice::Listed(vec![[0, 1]]), ..job.clone() };
+        spaced.frames[1].images[0] = "b c.jpg".to_owned();
+        let refusal = align(&spaced, &tool, &AtomicBool::new(false), &mut |_| {}).map(|_| ()).unwrap_err();
+        assert!(refusal.to_string().contains("\"b c.jpg\""), "{refusal}");
+        assert!(!job.work_folder.exists());
         let thesis = job.work_folder.join("thesis.txt");
         std::fs::create_dir(&job.work_folder).unwrap();
         std::fs::write(&thesis, "years").unwrap();
@@ -530,7 +564,15 @@ mod tests {
         std::fs::write(&database, "features").unwrap();
         assert!(matches!(run("/bin/false"), AlignError::Process(ProcessError::Failed { .. })));
         assert_eq!(std::fs::read(&database).unwrap(), b"features");
-        // Another setting, or another picture under the same name: features are made again.
+        // Another setting, other pairs, or another picture under the same name: features are made again.
+        let other = AlignJob { pairs: PairChoice::Listed(vec![[0, 1]]), ..job.clone() };
+        for changed in [&other, &AlignJob { pairs: PairChoice::Listed(vec![[0, 2]]), ..other.clone() }] {
+            interrupted(changed);
+            assert!(!database.exists());
+            std::fs::write(&database, "features").unwrap();
+            interrupted(changed);
+            assert!(database.exists());
+        }
         interrupted(&AlignJob { seed: 1, ..job.clone() });
         assert!(!database.exists());
         std::fs::write(&database, "features").unwrap();

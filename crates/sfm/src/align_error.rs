@@ -95,6 +95,14 @@ pub enum AlignError {
         /// Largest number of frames.
         limit: usize,
     },
+    /// An image of a listed pair whose name COLMAP cannot read in a list.
+    #[error(
+        "⟨pairs⟩: {name:?}: COLMAP reads no name with spaces or # in a list of pairs (expected none); rename it, or ⟨aligner = own⟩"
+    )]
+    PairName {
+        /// Its name.
+        name: String,
+    },
     /// A camera model that the built-in aligner does not estimate.
     #[error(
         "⟨camera-model⟩: {model} needs COLMAP (expected SIMPLE_PINHOLE, PINHOLE, SIMPLE_RADIAL or RADIAL for the built-in aligner)"

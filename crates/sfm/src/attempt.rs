@@ -65,6 +65,8 @@ pub(crate) enum Matcher {
     Exhaustive,
     /// Neighbours in the list.
     Sequential,
+    /// The pairs of a file.
+    Listed,
 }
 
 /// Keypoints and matches from other software, in the form that the driver reads.
@@ -104,6 +106,8 @@ pub(crate) struct Attempt {
     pub(crate) affine_shape: bool,
     pub(crate) matcher: Matcher,
     pub(crate) overlap: u32,
+    /// File with the pairs of names, one a line, of [`Matcher::Listed`].
+    pub(crate) pair_list: PathBuf,
     pub(crate) min_matches: u32,
     pub(crate) mapper: SingleMapper,
     /// Stages to run: only the mapping if features and matches exist already.
@@ -183,6 +187,11 @@ impl Attempt {
                 matching.push(("SequentialMatching.overlap", number_argument(self.overlap.into())));
                 "sequential_matcher"
             }
+            Matcher::Listed => {
+                matching.push(("match_list_path", path(&self.pair_list)));
+                matching.push(("match_type", text("pairs")));
+                "matches_importer"
+            }
         };
         out.push(("matching", command_line(matcher, matching)));
         out.push(("mapping", self.mapping_command()));
@@ -254,6 +263,7 @@ mod tests {
             affine_shape: false,
             matcher: Matcher::Sequential,
             overlap: 10,
+            pair_list: folder.join("pairs.txt"),
             min_matches: 15,
             fixed_intrinsics: false,
             threads: 1,
@@ -300,6 +310,18 @@ mod tests {
         let features = &attempt.commands()[0].1;
         let at = features.iter().position(|word| word == "--image_list_path").unwrap();
         assert_eq!(features[at + 1], Path::new("/w/images.txt"));
+    }
+
+    #[test]
+    fn the_executable_matches_the_pairs_of_a_list() {
+        let attempt = Attempt { matcher: Matcher::Listed, ..attempt_in(Path::new("/w")) };
+        let matching = attempt.commands().into_iter().find(|(stage, _)| *stage == "matching");
+        let words: Vec<String> =
+            matching.unwrap().1.iter().map(|word| word.to_string_lossy().into_owned()).collect();
+        assert_eq!(words[0], "matches_importer");
+        for option in [["--match_list_path", "/w/pairs.txt"], ["--match_type", "pairs"]] {
+            assert!(words.windows(2).any(|two| two == option), "{words:?}");
+        }
     }
 
     #[test]

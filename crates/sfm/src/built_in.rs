@@ -59,22 +59,23 @@ pub(crate) fn align(
     let found = reconstruct(&frames, options, Some(&cache), exec, stop, &mut progress)
         .map_err(|_| AlignError::Stopped)?;
     let model = model_of(job, &frames, &found)?;
-    finished(job, model, frame_facts(&frames, &found.pairs))
+    finished(job, model, frame_facts(&frames, &found))
 }
 
-/// Facts of frames from their features and the pairs with verified matches.
-pub(crate) fn frame_facts(frames: &[Features], pairs: &[[usize; 2]]) -> Vec<FrameFacts> {
+/// Facts of frames from their features and their pairs.
+pub(crate) fn frame_facts(frames: &[Features], found: &Reconstruction) -> Vec<FrameFacts> {
     let mut partners = vec![Vec::new(); frames.len()];
-    for &[a, b] in pairs {
+    for &[a, b] in &found.pairs {
         partners[a].push(b);
         partners[b].push(a);
     }
     partners.iter_mut().for_each(|list| list.sort_unstable());
-    let facts = |(frame, partners): (&Features, _)| FrameFacts {
+    let facts = |((frame, partners), tried): ((&Features, _), &usize)| FrameFacts {
         features: Some(frame.features.len()),
+        tried: Some(*tried),
         partners: Some(partners),
     };
-    frames.iter().zip(partners).map(facts).collect()
+    frames.iter().zip(partners).zip(&found.tried).map(facts).collect()
 }
 
 /// The alignment with a model, unless that is empty.

@@ -163,6 +163,11 @@ def matching(job):
         put(options, rig_verification=True, skip_image_pairs_in_same_frame=True)
     if job["matcher"] == "exhaustive":
         pycolmap.match_exhaustive(job["database"], matching_options=options)
+    elif job["matcher"] == "listed":
+        if not hasattr(pycolmap, "match_image_pairs"):
+            fail(f"pycolmap {pycolmap.__version__} matches no list of pairs (expected 4.0 or later)")
+        pairing = put(pycolmap.ImportedPairingOptions(), match_list_path=job["pair_list"])
+        pycolmap.match_image_pairs(job["database"], matching_options=options, pairing_options=pairing)
     else:
         # Loop detection needs a vocabulary tree, which COLMAP would download.
         pairing = put(pycolmap.SequentialPairingOptions(), overlap=job["overlap"], loop_detection=False)

@@ -146,6 +146,7 @@ pub(crate) fn climb(
 fn frame_facts(job: &AlignJob, unmatched: &[String]) -> Vec<FrameFacts> {
     let facts = |frame: &FrameImages| FrameFacts {
         features: None,
+        tried: None,
         partners: unmatched.contains(&frame.name).then(Vec::new),
     };
     job.frames.iter().map(facts).collect()

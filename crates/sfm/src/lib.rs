@@ -4,7 +4,7 @@
 //! ```text
 //! tool     pycolmap in a Python, or a `colmap` executable >= 3.12      (found, version checked)
 //! align    features ─▶ rig ─▶ matching ─▶ mapping in a child process; a ladder of recipes; the best model
-//! matches  keypoints and raw matches from other software
+//! matches  keypoints and raw matches from other software; pair_list: which pairs are matched
 //! built_in  the built-in aligner of panoramas: takes views, returns the same kind of model; photographs: of photographs
 //! reconstruction  its algorithms: features, matches, relative poses, tracks, bundle adjustment
 //! model    the model as checked poses per frame; metric scale from GPS; written with rigs and frames
@@ -38,6 +38,7 @@ mod ladder;
 mod masks;
 pub mod matches;
 pub mod model;
+pub mod pair_list;
 mod photographs;
 pub mod reconstruction;
 pub mod reprojection;
@@ -50,6 +51,7 @@ mod work_cache;
 pub use align::{AlignError, AlignJob, AlignProgress, Alignment, align};
 pub use attempt::Mapper;
 pub use matches::ImportedMatches;
+pub use pair_list::PairChoice;
 pub use photographs::focal_of_metadata;
 pub use reconstruction::PanoView;
 pub use tool::{AlignmentTool, ToolError};

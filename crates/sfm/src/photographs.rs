@@ -62,7 +62,7 @@ pub(crate) fn align(
         reconstruct_pictures(&mut frames, &mut pictures, options, Some(&cache), exec, stop, &mut progress)
             .map_err(|_| AlignError::Stopped)?;
     let model = model_of(job, &pictures, &frames, &found)?;
-    finished(job, model, frame_facts(&frames, &found.pairs))
+    finished(job, model, frame_facts(&frames, &found))
 }
 
 /// The cameras of the photographs, and the largest reduction of one (1 = none).
@@ -72,6 +72,7 @@ fn cameras_of(job: &AlignJob, coefficients: usize) -> Result<(Pictures, f64), Al
         cameras: Vec::new(),
         priors: Vec::new(),
         camera_of: Vec::new(),
+        pairs: job.pairs.clone(),
         near: near_pairs(&job.ground_positions),
     };
     let mut reduction = 1.0f64;

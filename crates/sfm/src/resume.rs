@@ -13,6 +13,7 @@ use gausset_io::{input, ownership};
 use serde_json::{Value, json};
 
 use crate::align::{AlignError, AlignJob, DATABASE, WORK_FOLDER_KIND, attempt_of_recipe};
+use crate::attempt::Matcher;
 use crate::ladder::Recipe;
 use crate::tool::AlignmentTool;
 
@@ -71,6 +72,8 @@ fn input_key(job: &AlignJob, tool: &AlignmentTool, recipe: Recipe, folder: &Path
         "affine-shape": attempt.affine_shape,
         "matcher": attempt.matcher,
         "overlap": attempt.overlap,
+        // COLMAP maps all matches of a database, also those of another list.
+        "pairs": (attempt.matcher == Matcher::Listed).then(|| job.pairs.describe()),
         "seed": attempt.seed,
     })
 }

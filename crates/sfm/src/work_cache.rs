@@ -117,9 +117,10 @@ pub(crate) fn has_features(work_folder: &Path) -> bool {
     Disk.list(&work_folder.join(FEATURE_FOLDER)).is_ok_and(|names| !names.is_empty())
 }
 
-fn checksum(bytes: &[u8]) -> [u8; 8] {
-    let mix = |hash: u64, byte: &u8| (hash ^ u64::from(*byte)).wrapping_mul(0x0000_0100_0000_01B3);
-    bytes.iter().fold(0xCBF2_9CE4_8422_2325, mix).to_le_bytes()
+/// FNV-1a.
+pub(crate) fn checksum(bytes: impl IntoIterator<Item = u8>) -> [u8; 8] {
+    let mix = |hash: u64, byte: u8| (hash ^ u64::from(byte)).wrapping_mul(0x0000_0100_0000_01B3);
+    bytes.into_iter().fold(0xCBF2_9CE4_8422_2325, mix).to_le_bytes()
 }
 
 fn encode<const N: usize>(rows: &[[u8; N]], key: &str) -> Vec<u8> {
@@ -128,7 +129,7 @@ fn encode<const N: usize>(rows: &[[u8; N]], key: &str) -> Vec<u8> {
     out.extend((rows.len() as u32).to_le_bytes());
     out.extend(key.as_bytes());
     out.extend(rows.as_flattened());
-    out.extend(checksum(&out));
+    out.extend(checksum(out.iter().copied()));
     out
 }
 
@@ -140,7 +141,8 @@ fn decode<'a, const N: usize>(bytes: &'a [u8], key: &str) -> Option<&'a [[u8; N]
     let lengths = [[a, b, c, d], [e, f, g, h]].map(|v| u32::from_le_bytes(v) as usize);
     let rest = rest.strip_prefix(key.as_bytes())?;
     let (rows, tail) = rest.as_chunks::<N>();
-    let is_whole = lengths == [key.len(), rows.len()] && tail.is_empty() && checksum(bytes) == *sum;
+    let is_whole =
+        lengths == [key.len(), rows.len()] && tail.is_empty() && checksum(bytes.iter().copied()) == *sum;
     is_whole.then_some(rows)
 }
 

@@ -13,7 +13,7 @@ use gausset_sfm::align::{AlignJob, CameraSharing};
 use gausset_sfm::compare::compare;
 use gausset_sfm::model::FrameImages;
 use gausset_sfm::reconstruction::PictureCamera;
-use gausset_sfm::{AlignError, AlignmentTool, Mapper};
+use gausset_sfm::{AlignError, AlignmentTool, Mapper, PairChoice};
 
 const COUNT: usize = 10;
 const CAMERA: PictureCamera = PictureCamera { width: 400, height: 300, focal: 330.0, radial: [-0.06, 0.0] };
@@ -41,6 +41,7 @@ fn job(folder: &Path) -> AlignJob {
         camera_params: None,
         cameras: CameraSharing::Auto,
         max_image_size: 2400,
+        pairs: PairChoice::Auto,
         is_sequence: false,
         ground_positions: Vec::new(),
         known_poses: None,
@@ -56,16 +57,44 @@ fn job(folder: &Path) -> AlignJob {
     }
 }
 
-#[test]
-fn photographs_give_poses_focal_length_and_distortion_without_another_program() {
-    let folder = tempfile::tempdir().unwrap();
+/// Renders the photographs of the room.
+fn write_photographs(folder: &Path) {
     let pool = Pool::new(2);
     for k in 0..COUNT {
         let ray = |x: f64, y: f64| CAMERA.bearing([x, y]);
         let size = [CAMERA.width, CAMERA.height];
         let picture = Room::FOR_REGISTRATION.picture(size, &pose(k), &pool, &ray);
-        std::fs::write(folder.path().join(format!("{k}.png")), png_rgb8(&picture).unwrap()).unwrap();
+        std::fs::write(folder.join(format!("{k}.png")), png_rgb8(&picture).unwrap()).unwrap();
     }
+}
+
+#[test]
+fn a_list_of_pairs_within_two_halves_gives_two_components() {
+    let folder = tempfile::tempdir().unwrap();
+    write_photographs(folder.path());
+    // The first six and the last four, which overlap: all ten register where the aligner chooses the pairs.
+    let part = |k: usize| usize::from(k >= 6);
+    let all = (0..COUNT).flat_map(|a| (a + 1..COUNT).map(move |b| [a, b]));
+    let listed: Vec<[usize; 2]> = all.filter(|&[a, b]| part(a) == part(b)).collect();
+    let job = AlignJob { pairs: PairChoice::Listed(listed), ..job(folder.path()) };
+    let (go, mut matched) = (AtomicBool::new(false), 0);
+    let aligned = gausset_sfm::align(&job, &AlignmentTool::BuiltIn, &go, &mut |progress| {
+        matched += usize::from(progress.stage == "matching");
+    });
+    let aligned = aligned.unwrap();
+    assert_eq!(matched, 6 * 5 / 2 + 4 * 3 / 2);
+    assert!(aligned.model.image_of_frame.keys().copied().eq(0..6), "{:?}", aligned.model.image_of_frame);
+    for (k, facts) in aligned.frames.iter().enumerate() {
+        assert_eq!(facts.tried, Some([5, 3][part(k)]), "{k}");
+        let partners = facts.partners.as_ref().unwrap();
+        assert!(!partners.is_empty() && partners.iter().all(|&b| part(b) == part(k)), "{k}: {partners:?}");
+    }
+}
+
+#[test]
+fn photographs_give_poses_focal_length_and_distortion_without_another_program() {
+    let folder = tempfile::tempdir().unwrap();
+    write_photographs(folder.path());
     let job = job(folder.path());
     let go = AtomicBool::new(false);
     let aligned = gausset_sfm::align(&job, &AlignmentTool::BuiltIn, &go, &mut |_| {}).unwrap();

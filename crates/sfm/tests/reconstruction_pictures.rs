@@ -7,6 +7,7 @@ use gausset_compute::rng::{philox4x32, uniform_f64};
 use gausset_compute::{Exec, Pool};
 use gausset_core::Pose;
 use gausset_core::matrix::{cross, unit};
+use gausset_sfm::PairChoice;
 use gausset_sfm::compare::compare;
 use gausset_sfm::reconstruction::features::{DESCRIPTOR_LENGTH, Feature, Features};
 use gausset_sfm::reconstruction::{
@@ -108,6 +109,7 @@ impl Capture {
             cameras: self.cameras.iter().map(guess).collect(),
             priors: self.cameras.iter().map(prior).collect(),
             camera_of: (0..self.poses.len()).map(|k| (k % self.cameras.len()) as u32).collect(),
+            pairs: PairChoice::Auto,
             near: Vec::new(),
         };
         let pool = Pool::new(threads);
@@ -170,6 +172,7 @@ fn pictures_of_nothing_in_common_stay_without_poses() {
         cameras: capture.cameras.clone(),
         priors: vec![prior],
         camera_of: vec![0; 3],
+        pairs: PairChoice::Auto,
         near: Vec::new(),
     };
     let options = ReconstructionOptions { tolerance: TOLERANCE, is_sequence: false, seed: 0 };

@@ -5,7 +5,7 @@ use std::path::PathBuf;
 use clap::Args;
 use gausset::Host;
 use gausset::panos::SelectionOptions;
-use gausset::photos::{self, CaptureOptions, PhotoAlignment, PhotoOptions};
+use gausset::photos::{self, CaptureOptions, PairOption, PhotoAlignment, PhotoOptions};
 use gausset_io::dataset::CameraModel;
 use gausset_train::{RunSummary, TrainOptions};
 use serde::Serialize;
@@ -126,6 +126,9 @@ struct PhotoArgs {
     /// All photographs were taken with one camera at one focal length.
     #[arg(long, help_heading = "Photographs")]
     single_camera: bool,
+    /// Pairs to match: auto, all, or a file with two names a line, as matches_importer of COLMAP takes them.
+    #[arg(long, value_name = "auto|all|FILE", default_value = "auto", help_heading = "Photographs")]
+    pairs: PathBuf,
     /// Photographs are sorted along the camera path: match neighbours only, if there are more than 120.
     #[arg(long, help_heading = "Photographs")]
     sequence: bool,
@@ -153,6 +156,7 @@ impl PhotoArgs {
         CaptureOptions {
             camera_model: self.camera_model,
             single_camera: self.single_camera,
+            pairs: PairOption::from_argument(&self.pairs),
             sequence: self.sequence,
             masks: self.masks.clone(),
             select: self.select.0.clone(),

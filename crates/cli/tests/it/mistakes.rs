@@ -180,6 +180,8 @@ bench raster --camera path.json
 bench raster --adam dense
 field slice a.safetensors -o a.png --frame 1
 align data/images -o r --fps 3
+align data/images -o r --pairs nowhere.txt
+align data/images -o r --pairs all --sequence
 run data/images -o r --max-frames 20
 run data/images -o r --config unknown.toml
 run data/images -o r -- --stesp 5

@@ -259,6 +259,37 @@ fn frames_of_a_video_are_taken_once_and_never_put_among_other_peoples_pictures()
 }
 
 #[test]
+fn a_list_of_pairs_goes_to_colmap_and_another_choice_is_another_alignment() {
+    let workshop = workshop();
+    let write = |text: &str| std::fs::write(workshop.path("pairs.txt"), text).expect("a file");
+    let align = ["align", "photos", "-o", "out", "--pairs", "pairs.txt"];
+    for (text, words) in [
+        ("# none\n", ["pairs.txt: pairs: none", "NAME1 NAME2"]),
+        ("view_000.png view_001.png\nview_002.png\n", ["pairs.txt: line 2: one name", "`view_002.png`"]),
+        ("view_000.png other.png\n", ["pairs.txt: line 1: no image `other.png`", "two names"]),
+    ] {
+        write(text);
+        refused(&workshop, "out", &align, &words);
+    }
+    assert_eq!(calls(&workshop, "colmap"), 0, "refused before any work");
+    write("view_001.png view_000.png\nview_001.png view_002.png\n");
+    succeed(&workshop, &align);
+    assert_eq!(calls(&workshop, "colmap matches_importer"), 1);
+    assert_eq!(calls(&workshop, "colmap exhaustive_matcher"), 0);
+    // The same pairs in another order are the same choice. `run` uses that model.
+    write("view_002.png view_001.png\nview_000.png view_001.png\n");
+    let run = ["run", "photos", "-o", "out", "--steps", "2", "--max-splats", "300"];
+    succeed(&workshop, &[&run[..], &["--pairs", "pairs.txt"]].concat());
+    assert_eq!(calls(&workshop, "colmap matches_importer"), 1);
+    for (pairs, words) in [
+        ("all", ["pairs = \"2 listed (", "(given: \"all\")"]),
+        ("auto", ["pairs = \"2 listed (", "(given: nothing)"]),
+    ] {
+        refused(&workshop, "out", &[&run[..], &["--pairs", pairs]].concat(), &words);
+    }
+}
+
+#[test]
 fn an_alignment_leaves_the_files_of_others_where_they_are() {
     let workshop = workshop();
     for (name, bytes) in [

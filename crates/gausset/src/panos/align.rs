@@ -20,7 +20,7 @@ use gausset_sfm::align::{
 };
 use gausset_sfm::model::{CheckedModel, FrameImages};
 use gausset_sfm::track::TrackFit;
-use gausset_sfm::{AlignmentTool, ImportedMatches};
+use gausset_sfm::{AlignmentTool, ImportedMatches, PairChoice};
 
 use super::alignment::{PanoAlignment, unregistered};
 use super::compare;
@@ -215,6 +215,7 @@ fn align_views(
             0.5 * f64::from(first.height)
         )),
         cameras: CameraSharing::PerFolder,
+        pairs: PairChoice::Auto,
         is_sequence: true,
         ground_positions: Vec::new(),
         known_poses: known.as_ref().map(|poses| colmap_files(&description, poses, &[], ModelFormat::Binary)),

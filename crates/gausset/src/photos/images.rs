@@ -10,6 +10,7 @@ use gausset_io::unfinished_folder::UnfinishedFolder;
 use gausset_pano::frames::video_frames;
 use gausset_pano::selection::{FRAMES_FILE, FrameContent, SelectBy};
 use gausset_pano::video::{FrameSelection, Video, extract};
+use gausset_sfm::PairChoice;
 use gausset_sfm::align::check_frame_count;
 use gausset_sfm::model::FrameImages;
 use serde_json::{Value, json};
@@ -44,6 +45,8 @@ pub(super) struct ImageSet {
     pub(super) frames: Vec<FrameImages>,
     /// Whether there are several folders, each with pictures of one size: a camera for each.
     pub(super) has_camera_per_folder: bool,
+    /// The pairs to match.
+    pub(super) pairs: PairChoice,
     /// Originals of the copies without metadata, by the names of the copies.
     originals: BTreeMap<String, PathBuf>,
 }
@@ -57,7 +60,14 @@ impl ImageSet {
     /// The frames of a video in their folder.
     fn of_video(folder: PathBuf) -> Result<Self, Failure> {
         let frames = frames_of(PhotographList::of_folder(&folder, &[])?.names);
-        Ok(Self { folder, is_video: true, frames, has_camera_per_folder: false, originals: BTreeMap::new() })
+        Ok(Self {
+            folder,
+            is_video: true,
+            frames,
+            has_camera_per_folder: false,
+            pairs: PairChoice::Auto,
+            originals: BTreeMap::new(),
+        })
     }
 }
 
@@ -69,6 +79,7 @@ fn frames_of(names: Vec<String>) -> Vec<FrameImages> {
 /// Checks the input before anything is written.
 pub(super) fn source(options: &PhotoOptions, host: &Host<'_>) -> Result<ImageSource, Failure> {
     let PhotoOptions { photos, lens, tool, .. } = options;
+    lens.check_pairs()?;
     if !photos.is_file() {
         let excluded: Vec<&Path> = [Some(&options.output), lens.masks.as_ref()]
             .into_iter()
@@ -91,12 +102,18 @@ pub(super) fn source(options: &PhotoOptions, host: &Host<'_>) -> Result<ImageSou
     Ok(ImageSource::Video(Box::new(video)))
 }
 
-/// Returns the photographs, or extracts the frames of a video to `output/frames`.
+/// Returns the photographs, or extracts the frames of a video to `output/frames`, with the pairs to match.
 pub(super) fn prepare_images(
     options: &PhotoOptions,
     source: ImageSource,
     host: &mut Host<'_>,
 ) -> Result<ImageSet, Failure> {
+    let images = images_of(options, source, host)?;
+    let pairs = options.lens.pairs.choose(&images.frames)?;
+    Ok(ImageSet { pairs, ..images })
+}
+
+fn images_of(options: &PhotoOptions, source: ImageSource, host: &mut Host<'_>) -> Result<ImageSet, Failure> {
     let video = match source {
         ImageSource::Photographs(photographs) => {
             for line in &photographs.list.left_out {
@@ -110,6 +127,7 @@ pub(super) fn prepare_images(
                 is_video: false,
                 frames: frames_of(names),
                 has_camera_per_folder,
+                pairs: PairChoice::Auto,
                 originals: photographs.originals(&options.photos),
             });
         }

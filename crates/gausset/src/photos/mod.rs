@@ -16,7 +16,7 @@ mod list;
 mod model;
 mod picture_report;
 
-use std::path::PathBuf;
+use std::path::{Path, PathBuf};
 
 pub use alignment::{LeftOut, PhotoAlignment};
 pub use full_sphere::{FullSphere, full_sphere_of, full_sphere_of_folder};
@@ -24,7 +24,9 @@ use gausset_io::atomic::Overwrite;
 use gausset_io::dataset::CameraModel;
 use gausset_io::input_files::InputFiles;
 use gausset_pano::selection::SelectionCriteria;
-use gausset_sfm::AlignmentTool;
+use gausset_sfm::model::FrameImages;
+use gausset_sfm::pair_list::{PairList, PairListError};
+use gausset_sfm::{AlignmentTool, PairChoice};
 use gausset_train::{Quality, TrainConfig, TrainOptions};
 pub use list::{PhotographList, advice_for_photographs};
 
@@ -35,6 +37,47 @@ use crate::records::OutputFolder;
 use crate::training::{self, RunSettings, Trained};
 use crate::{Event, Failure, Host, records};
 
+/// Which pairs of photographs are matched.
+#[derive(Clone, Debug, Default, PartialEq, Eq)]
+pub enum PairOption {
+    /// The aligner decides.
+    #[default]
+    Auto,
+    /// Every pair.
+    All,
+    /// Those of a file: two names a line, as `matches_importer` of COLMAP takes them.
+    File(PathBuf),
+}
+
+impl PairOption {
+    /// From `auto`, `all` or the path of a file.
+    #[must_use]
+    pub fn from_argument(argument: &Path) -> Self {
+        match argument.to_str() {
+            Some("auto") => Self::Auto,
+            Some("all") => Self::All,
+            _ => Self::File(argument.to_owned()),
+        }
+    }
+
+    /// The file, if there is one.
+    fn file(&self) -> Option<&PathBuf> {
+        match self {
+            Self::File(path) => Some(path),
+            Self::Auto | Self::All => None,
+        }
+    }
+
+    /// The pairs of these photographs.
+    fn choose(&self, frames: &[FrameImages]) -> Result<PairChoice, PairListError> {
+        Ok(match self {
+            Self::Auto => PairChoice::Auto,
+            Self::All => PairChoice::All,
+            Self::File(path) => PairChoice::Listed(PairList::read(path)?.pairs(frames)?),
+        })
+    }
+}
+
 /// How the photographs or the video were taken.
 #[derive(Clone, Debug, PartialEq)]
 pub struct CaptureOptions {
@@ -42,6 +85,8 @@ pub struct CaptureOptions {
     pub camera_model: CameraModel,
     /// All photographs are from one camera at one focal length.
     pub single_camera: bool,
+    /// Which pairs are matched.
+    pub pairs: PairOption,
     /// File names follow the path of the camera: from 121 photographs on, only neighbours are matched.
     pub sequence: bool,
     /// Folder with masks NAME.png (0 = ignore).
@@ -63,6 +108,7 @@ impl Default for CaptureOptions {
         Self {
             camera_model: CameraModel::SimpleRadial,
             single_camera: false,
+            pairs: PairOption::default(),
             sequence: false,
             masks: None,
             select: SelectionOptions::default(),
@@ -87,6 +133,21 @@ impl CaptureOptions {
 
     fn max_frames(&self) -> u32 {
         self.max_frames.unwrap_or(300)
+    }
+
+    /// Refuses a list of pairs that is none, and options that have no effect on pairs that are given.
+    fn check_pairs(&self) -> Result<(), Failure> {
+        if self.sequence && self.pairs != PairOption::Auto {
+            let line =
+                "⟨sequence⟩: has no effect on pairs that are given; leave it out, or take ⟨pairs = auto⟩";
+            return Err(Failure::new("option", line));
+        }
+        self.pairs.file().map_or(Ok(()), |path| Ok(PairList::read(path).map(drop)?))
+    }
+
+    /// Files and folders that the options name.
+    fn inputs(&self) -> impl Iterator<Item = &PathBuf> {
+        self.masks.iter().chain(self.pairs.file())
     }
 
     /// Refuses options that apply to videos only.
@@ -169,8 +230,7 @@ impl PhotoOptions {
 /// Unusable images or video, no COLMAP where it is asked for, no matching pair of images, a folder that Gausset did not create, or the job
 /// was asked to stop.
 pub fn align(options: &PhotoOptions, host: &mut Host<'_>) -> Result<PhotoAlignment, Failure> {
-    let _reading =
-        InputFiles::new([Some(&options.photos), options.lens.masks.as_ref()].into_iter().flatten());
+    let _reading = InputFiles::new(options.lens.inputs().chain([&options.photos]));
     let _folder = OutputFolder::new(&options.output);
     let aligned = images::source(options, host).and_then(|source| {
         let _lock = records::lock(&options.output)?;
@@ -200,8 +260,7 @@ pub fn run(
         masks: options.lens.masks.clone(),
         ..training.clone()
     };
-    let _reading =
-        InputFiles::new([Some(&options.photos), options.lens.masks.as_ref()].into_iter().flatten());
+    let _reading = InputFiles::new(options.lens.inputs().chain([&options.photos]));
     // Report a mistake in the options before any work begins.
     TrainConfig::resolve(&training, None)?;
     let begun = conditions.started;

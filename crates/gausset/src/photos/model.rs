@@ -4,9 +4,9 @@ use gausset_io::atomic::{Disk, FileSystem, Overwrite, WriteError};
 use gausset_io::dataset::Georeference;
 use gausset_io::input::absolute;
 use gausset_io::ownership;
-use gausset_sfm::Alignment;
 use gausset_sfm::align::{AlignJob, CameraSharing};
 use gausset_sfm::model::{CheckedModel, FrameImages};
+use gausset_sfm::{Alignment, PairChoice};
 use serde_json::{Value, json};
 
 use super::alignment::LeftOut;
@@ -41,6 +41,8 @@ fn record(options: &PhotoOptions, pictures: &ImageSet, frames: &[FrameImages]) -
         "camera-model": options.lens.camera_model.name(),
         "single-camera": cameras(options, pictures) == CameraSharing::Single,
         "sequence": is_sequence(options, pictures),
+        // Older records have none.
+        "pairs": (pictures.pairs != PairChoice::Auto).then(|| pictures.pairs.describe()),
         "masks": options.lens.masks.as_deref().map(records::canonical_path),
         "sfm-seed": options.tool.seed,
         "mapper": options.tool.non_default_mapper(),
@@ -104,6 +106,7 @@ pub(super) fn align(
         camera_model: lens.camera_model.name().to_owned(),
         camera_params: None,
         cameras: cameras(options, pictures),
+        pairs: pictures.pairs.clone(),
         is_sequence: is_sequence(options, pictures),
         ground_positions: georeference::ground_positions(frames.len(), &position),
         max_image_size: options.max_image_size,

@@ -27,9 +27,12 @@ pub(super) struct PictureReport<'a> {
     /// Why it has no pose.
     #[serde(skip_serializing_if = "Option::is_none")]
     reason: Option<&'a str>,
-    /// Number of features, and of photographs that share a verified match, if the aligner reports them.
+    /// Number of features, of photographs with which it was matched, and of those that share a verified match, if the
+    /// aligner reports them.
     #[serde(skip_serializing_if = "Option::is_none")]
     features: Option<usize>,
+    #[serde(skip_serializing_if = "Option::is_none")]
+    tried: Option<usize>,
     #[serde(skip_serializing_if = "Option::is_none")]
     partners: Option<usize>,
     /// Number of landmarks that it observes, and the median of their mean reprojection errors, px.
@@ -87,6 +90,7 @@ impl<'a> AlignmentReport<'a> {
                 registered: image.is_some(),
                 reason: reasons.get(&*frame.name).copied(),
                 features: facts.get(index).and_then(|facts| facts.features),
+                tried: facts.get(index).and_then(|facts| facts.tried),
                 partners: facts.get(index).and_then(|facts| Some(facts.partners.as_ref()?.len())),
                 observations: seen.len(),
                 error_px: upper_median(seen),
@@ -128,6 +132,9 @@ pub(super) fn reason(index: usize, model: &CheckedModel, facts: &[FrameFacts]) -
     }
     match facts.partners.as_deref() {
         None => "did not register".to_owned(),
+        Some([]) if facts.tried == Some(0) => {
+            "was matched with no other photograph: no pair has it".to_owned()
+        }
         Some([]) => "shares no verified match with another photograph".to_owned(),
         Some(partners) if partners.iter().any(|at| model.image_of_frame.contains_key(at)) => {
             let count = partners.len();
@@ -197,10 +204,20 @@ mod tests {
         model.image_of_frame.insert(0, 0);
         let facts = |features: usize, partners: &[usize]| FrameFacts {
             features: Some(features),
+            tried: Some(5),
             partners: Some(partners.to_vec()),
         };
-        let all = [facts(4000, &[4]), facts(3, &[]), facts(900, &[]), facts(900, &[4]), facts(900, &[0, 3])];
-        let words = ["", "only 3 features", "no verified match", "another part of the scene", "does not fit"];
+        let alone = FrameFacts { tried: Some(0), ..facts(900, &[]) };
+        let all =
+            [facts(4000, &[4]), facts(3, &[]), facts(900, &[]), facts(900, &[4]), facts(900, &[0, 3]), alone];
+        let words = [
+            "",
+            "only 3 features",
+            "no verified match",
+            "another part of the scene",
+            "does not fit",
+            "no pair has it",
+        ];
         for (index, word) in words.into_iter().enumerate().skip(1) {
             let line = reason(index, &model, &all);
             assert!(line.contains(word), "{line}");

@@ -47,11 +47,24 @@ pub(crate) fn near_pairs(positions: &[Option<[f64; 2]>]) -> Vec<[usize; 2]> {
     pairs
 }
 
-/// Pairs of frames, ascending; `near` are among them. Stops early when `stop` is set.
-pub(crate) fn select_pairs(
+/// What is known of pairs before the features.
+#[derive(Clone, Copy, Debug)]
+pub(super) struct PairHints<'a> {
+    /// Pairs to match even if others look more alike, ascending.
+    pub(super) near: &'a [[usize; 2]],
+    /// Whether neighbours in the list were taken in succession.
+    pub(super) is_sequence: bool,
+}
+
+/// Every pair, ascending.
+pub(super) fn all_pairs(count: usize) -> Vec<[usize; 2]> {
+    (0..count).flat_map(|a| (a + 1..count).map(move |b| [a, b])).collect()
+}
+
+/// Pairs of frames, ascending, with those that are near. Stops early when `stop` is set.
+pub(super) fn select_pairs(
     frames: &[Features],
-    near: &[[usize; 2]],
-    is_sequence: bool,
+    PairHints { near, is_sequence }: PairHints<'_>,
     exec: Exec<'_>,
     stop: &AtomicBool,
     tell: &mut dyn FnMut(Progress),
@@ -108,6 +121,19 @@ fn largest_descriptors(frame: &Features) -> Vec<[u8; crate::reconstruction::feat
 #[cfg(test)]
 mod tests {
     use super::*;
+
+    #[test]
+    fn every_pair_is_matched_where_all_are_asked_for_though_no_two_look_alike() {
+        let frames = vec![Features::default(); 30];
+        let hints = PairHints { near: &[[2, 9]], is_sequence: false };
+        let pool = gausset_compute::Pool::new(1);
+        let stop = AtomicBool::new(false);
+        let chosen = select_pairs(&frames, hints, Exec::best(&pool), &stop, &mut |_| {});
+        assert_eq!(chosen, [[2, 9]]);
+        let all = all_pairs(30);
+        assert_eq!(all.len(), 30 * 29 / 2);
+        assert!(all.is_sorted() && all.iter().all(|[a, b]| a < b && *b < 30));
+    }
 
     #[test]
     fn frames_near_each_other_are_pairs_unless_all_are_at_one_place() {

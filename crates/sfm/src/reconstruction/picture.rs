@@ -6,6 +6,8 @@
 
 use gausset_core::matrix::unit;
 
+use crate::pair_list::PairChoice;
+
 /// Adjusted parameters: ln f, k1, k2.
 pub(crate) const CAMERA_PARAMETERS: usize = 3;
 
@@ -131,7 +133,9 @@ pub struct Pictures {
     pub priors: Vec<CameraPrior>,
     /// Index of the camera of each picture.
     pub camera_of: Vec<u32>,
-    /// Pairs of pictures that were taken near each other: matched even if others look more alike.
+    /// Which pairs are matched.
+    pub pairs: PairChoice,
+    /// Pairs of pictures that were taken near each other: [`PairChoice::Auto`] has them even if others look more alike.
     pub near: Vec<[usize; 2]>,
 }
 

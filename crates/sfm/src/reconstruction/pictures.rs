@@ -11,11 +11,12 @@ use gausset_core::matrix::{Mat3, mul, transpose};
 use crate::reconstruction::adjust::AdjustedCamera;
 use crate::reconstruction::features::Features;
 use crate::reconstruction::focal::{DEFAULT_FOCAL, estimate_focal};
+use crate::reconstruction::pairs::PairHints;
 use crate::reconstruction::picture::{CAMERA_PARAMETERS, CameraPrior, PictureCamera, Pictures};
 use crate::reconstruction::reconstruct::{
     Landmark, MatchStore, MatchedPair, Progress, Reconstruction, ReconstructionOptions, Stage, Stopped,
     VerifiedPair, adjust, bearing, drop_weak_poses, initial_poses, match_pairs, triangulate_tracks,
-    verify_pairs,
+    tried_pairs, verify_pairs,
 };
 use crate::reconstruction::resection::{Sight, resect};
 use crate::reconstruction::tracks::{TrackElement, build_tracks};
@@ -59,7 +60,9 @@ pub fn reconstruct_pictures(
         ..options
     };
     set_bearings(frames, pictures);
-    let matched = match_pairs(frames, (&pictures.near, options.is_sequence), store, exec, stop, tell)?;
+    let hints = PairHints { near: &pictures.near, is_sequence: options.is_sequence };
+    let matched = match_pairs(frames, (&pictures.pairs, hints), store, exec, stop, tell)?;
+    let tried = tried_pairs(frames.len(), &matched);
     let mut report = |done| tell(Progress { stage: Stage::Mapping, done, total: 2 + PICTURE_ROUNDS.len() });
     report(0);
     if pictures.priors.iter().any(|prior| prior.focal.is_none()) {
@@ -87,7 +90,7 @@ pub fn reconstruct_pictures(
         verified.iter().map(|v| ([v.a, v.b], v.relative.rotation, v.matches.len())).collect();
     let mut others = verified.clone();
     let Some(mut poses) = initial_poses(frames, &mut verified, lens.tolerance) else {
-        return Ok(Reconstruction { poses: vec![None; frames.len()], landmarks: Vec::new(), pairs });
+        return Ok(Reconstruction { poses: vec![None; frames.len()], landmarks: Vec::new(), pairs, tried });
     };
     // Tracks begin with the pairs that agree on the poses. The others reach the frames that have none yet.
     let agree: BTreeSet<[usize; 2]> = verified.iter().map(|v| [v.a, v.b]).collect();
@@ -119,7 +122,7 @@ pub fn reconstruct_pictures(
         triangulate_tracks(&tracks, frames, &poses, within(1.0, sharpest(pictures)).tolerance, exec);
     drop_weak_poses(&mut poses, &mut points);
     report(2 + PICTURE_ROUNDS.len());
-    Ok(Reconstruction { poses, landmarks: points, pairs })
+    Ok(Reconstruction { poses, landmarks: points, pairs, tried })
 }
 
 fn set_bearings(frames: &mut [Features], pictures: &Pictures) {

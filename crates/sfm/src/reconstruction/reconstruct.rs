@@ -8,11 +8,12 @@ use gausset_compute::Exec;
 use gausset_core::Pose;
 use gausset_core::matrix::{Mat3, mul_vec, transpose_mul_vec};
 
+use crate::pair_list::PairChoice;
 use crate::reconstruction::adjust::{BundleProblem, Observation, Target};
 use crate::reconstruction::features::Features;
 use crate::reconstruction::graph_fit::{components, largest_component};
 use crate::reconstruction::matches::{self, WideDescriptors};
-use crate::reconstruction::pairs;
+use crate::reconstruction::pairs::{self, PairHints};
 use crate::reconstruction::picture::Pictures;
 use crate::reconstruction::pictures::adjusted_cameras;
 use crate::reconstruction::positions::{self, DirectedPair, compact_indices};
@@ -85,6 +86,8 @@ pub struct Reconstruction {
     pub landmarks: Vec<Landmark>,
     /// Pairs of panoramas with verified matches, whether their poses agree with them or not.
     pub pairs: Vec<[usize; 2]>,
+    /// Number of panoramas with which each was matched.
+    pub tried: Vec<usize>,
 }
 
 /// Largest difference between a relative rotation and the averaged ones, radians.
@@ -110,13 +113,15 @@ pub fn reconstruct(
     stop: &AtomicBool,
     tell: &mut dyn FnMut(Progress),
 ) -> Result<Reconstruction, Stopped> {
-    let matched = match_pairs(frames, (&[], options.is_sequence), store, exec, stop, tell)?;
+    let hints = PairHints { near: &[], is_sequence: options.is_sequence };
+    let matched = match_pairs(frames, (&PairChoice::Auto, hints), store, exec, stop, tell)?;
+    let tried = tried_pairs(frames.len(), &matched);
     let mut verified = verify_pairs(frames, &matched, options, exec, stop)?;
     let pairs: Vec<[usize; 2]> = verified.iter().map(|v| [v.a, v.b]).collect();
     let mut report = |done| tell(Progress { stage: Stage::Mapping, done, total: 1 + ROUNDS.len() });
     report(0);
     let Some(mut poses) = initial_poses(frames, &mut verified, options.tolerance) else {
-        return Ok(Reconstruction { poses: vec![None; frames.len()], landmarks: Vec::new(), pairs });
+        return Ok(Reconstruction { poses: vec![None; frames.len()], landmarks: Vec::new(), pairs, tried });
     };
     // Best first, so that tracks begin with the most reliable matches.
     verified.sort_by_key(|v| std::cmp::Reverse(v.matches.len()));
@@ -138,7 +143,7 @@ pub fn reconstruct(
     let mut points = triangulate_tracks(&tracks, frames, &poses, options.tolerance, exec);
     drop_weak_poses(&mut poses, &mut points);
     report(1 + ROUNDS.len());
-    Ok(Reconstruction { poses, landmarks: points, pairs })
+    Ok(Reconstruction { poses, landmarks: points, pairs, tried })
 }
 
 /// A pair with its matches.
@@ -161,16 +166,20 @@ pub(super) fn bearing(frames: &[Features], frame: usize, feature: u32) -> [f64; 
     frames[frame].features[feature as usize].bearing
 }
 
-/// Matches pairs of frames; `near` are pairs in any case, neighbours of a sequence as well.
+/// Matches the chosen pairs of frames.
 pub(super) fn match_pairs(
     frames: &[Features],
-    (near, is_sequence): (&[[usize; 2]], bool),
+    (choice, hints): (&PairChoice, PairHints<'_>),
     store: Option<&dyn MatchStore>,
     exec: Exec<'_>,
     stop: &AtomicBool,
     tell: &mut dyn FnMut(Progress),
 ) -> Result<Vec<MatchedPair>, Stopped> {
-    let pairs = pairs::select_pairs(frames, near, is_sequence, exec, stop, tell);
+    let pairs = match choice {
+        PairChoice::Auto => pairs::select_pairs(frames, hints, exec, stop, tell),
+        PairChoice::All => pairs::all_pairs(frames.len()),
+        PairChoice::Listed(pairs) => pairs.clone(),
+    };
     let mut matched = Vec::with_capacity(pairs.len());
     for of_frame in pairs.chunk_by(|[a, _], [b, _]| a == b) {
         let a = of_frame[0][0];
@@ -198,6 +207,13 @@ pub(super) fn match_pairs(
         matched.extend(partners.into_iter().zip(matches).map(|(b, matches)| MatchedPair { a, b, matches }));
     }
     Ok(matched)
+}
+
+/// Number of frames with which each was matched.
+pub(super) fn tried_pairs(count: usize, matched: &[MatchedPair]) -> Vec<usize> {
+    let mut tried = vec![0; count];
+    matched.iter().flat_map(|pair| [pair.a, pair.b]).for_each(|frame| tried[frame] += 1);
+    tried
 }
 
 /// The pairs with a relative pose, and the matches that agree with it.
