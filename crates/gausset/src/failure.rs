@@ -306,9 +306,10 @@ impl From<AlignError> for Failure {
                 Self::from_error("exists", error)
             }
             AlignError::WorkFolder(_) => Self::from_error("write", error),
-            AlignError::Image(_) | AlignError::ImageSize { .. } | AlignError::TooManyFrames { .. } => {
-                Self::from_error("frames", error)
-            }
+            AlignError::Image(_)
+            | AlignError::ImageSize { .. }
+            | AlignError::TooManyFrames { .. }
+            | AlignError::TooManyPairs { .. } => Self::from_error("frames", error),
             AlignError::Stopped => Self::stopped(),
             _ => Self::from_error("colmap", error),
         }

@@ -95,6 +95,16 @@ pub enum AlignError {
         /// Largest number of frames.
         limit: usize,
     },
+    /// More pairs than the built-in aligner supports.
+    #[error(
+        "⟨pairs⟩: {pairs} pairs are too many for the built-in aligner (expected at most {limit}); list fewer, take ⟨pairs = auto⟩, or ⟨aligner = colmap⟩"
+    )]
+    TooManyPairs {
+        /// Number of pairs.
+        pairs: usize,
+        /// Largest number of pairs.
+        limit: usize,
+    },
     /// An image of a listed pair whose name COLMAP cannot read in a list.
     #[error(
         "⟨pairs⟩: {name:?}: COLMAP reads no name with spaces or # in a list of pairs (expected none); rename it, or ⟨aligner = own⟩"

@@ -34,6 +34,15 @@ pub enum PairChoice {
 }
 
 impl PairChoice {
+    /// Number of pairs of so many frames; `None` if the aligner decides.
+    pub(crate) fn count(&self, frames: usize) -> Option<usize> {
+        match self {
+            Self::Auto => None,
+            Self::All => Some(frames * frames.saturating_sub(1) / 2),
+            Self::Listed(pairs) => Some(pairs.len()),
+        }
+    }
+
     /// `auto`, `all`, or the number of pairs and their checksum: equal for equal choices.
     #[must_use]
     pub fn describe(&self) -> String {

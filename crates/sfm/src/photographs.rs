@@ -15,7 +15,7 @@ use gausset_io::image::{ImageHeader, decode_file, read_exif, read_header};
 
 use crate::align::{AlignError, AlignJob, AlignProgress, Alignment, CameraSharing};
 use crate::built_in::{
-    FRAMES, Projector, add_landmarks, finished, frame_facts, keep_of, no_frame_registered, report_stage,
+    Projector, add_landmarks, finished, frame_facts, keep_of, no_frame_registered, report_stage,
 };
 use crate::model::CheckedModel;
 use crate::reconstruction::features::{self, Features, ViewImage};
@@ -27,6 +27,12 @@ use crate::work_cache::WorkCache;
 
 /// Most features of a photograph.
 const FEATURES: usize = 4096;
+/// Largest number of photographs. Memory of each: 0.75 MB of features (4,096 of 184 bytes), 0.07 MB to compare the largest,
+/// and about as much again of matches and tracks with up to 56 others: 1.5 MB were measured, so 2,500 take 3.8 GB. Only the
+/// matrix of the adjustment may grow with the square: 288 bytes for two poses that share points, 0.9 GB if all do.
+const PHOTOGRAPHS: usize = 2500;
+/// Largest number of pairs that are given: all of 1,000 photographs, about 0.5 GB of matches if most share little.
+const PAIRS: usize = 500_000;
 /// Largest error of a feature, px of the reduced photograph.
 const TOLERANCE: f64 = 2.0;
 /// Focal length that is assumed at first, relative to the longest side.
@@ -38,8 +44,12 @@ pub(crate) fn align(
     stop: &AtomicBool,
     tell: &mut dyn FnMut(&AlignProgress),
 ) -> Result<Alignment, AlignError> {
-    if job.frames.len() > FRAMES {
-        return Err(AlignError::TooManyFrames { frames: job.frames.len(), limit: FRAMES });
+    let frames = job.frames.len();
+    if frames > PHOTOGRAPHS {
+        return Err(AlignError::TooManyFrames { frames, limit: PHOTOGRAPHS });
+    }
+    if let Some(pairs) = job.pairs.count(frames).filter(|&pairs| pairs > PAIRS) {
+        return Err(AlignError::TooManyPairs { pairs, limit: PAIRS });
     }
     let coefficients = match job.camera_model.as_str() {
         "SIMPLE_PINHOLE" | "PINHOLE" => 0,

@@ -150,6 +150,20 @@ fn photographs_give_poses_focal_length_and_distortion_without_another_program() 
     assert!(bytes(&resumed) == bytes(&found), "the same model");
     assert!(!job.work_folder.exists(), "removed after success");
 
+    // More photographs or pairs than memory is sure to hold.
+    let many = |count: usize, pairs| {
+        let frames = (0..count).map(|k| job.frames[k % COUNT].clone()).collect();
+        let job = AlignJob { frames, pairs, ..job.clone() };
+        gausset_sfm::align(&job, &AlignmentTool::BuiltIn, &AtomicBool::new(true), &mut |_| {}).unwrap_err()
+    };
+    assert!(matches!(many(2500, PairChoice::Auto), AlignError::Stopped));
+    assert!(matches!(many(2501, PairChoice::Auto), AlignError::TooManyFrames { limit: 2500, .. }));
+    assert!(matches!(many(1000, PairChoice::All), AlignError::Stopped));
+    let refused = many(1001, PairChoice::All).to_string();
+    assert!(refused.contains("500500 pairs are too many") && refused.contains("500000"), "{refused}");
+    let listed = PairChoice::Listed(vec![[0, 1]; 500_001]);
+    assert!(matches!(many(1001, listed), AlignError::TooManyPairs { pairs: 500_001, .. }));
+
     // Errors of the job, before and during the work.
     let unknown = AlignJob { camera_model: "OPENCV".to_owned(), ..job.clone() };
     let refused = gausset_sfm::align(&unknown, &AlignmentTool::BuiltIn, &go, &mut |_| {});

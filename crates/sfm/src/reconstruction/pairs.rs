@@ -86,6 +86,11 @@ pub(super) fn select_pairs(
             frames.iter().map(|frame| WideDescriptors::new(&largest_descriptors(frame))).collect();
         // For each panorama: those that share enough features, with the number of shared ones.
         let mut votes: Vec<Vec<(usize, usize)>> = vec![Vec::new(); count];
+        // The sort is stable: of equal ones the earlier first.
+        let keep_most_alike = |votes: &mut Vec<(usize, usize)>| {
+            votes.sort_by_key(|&(shared, _)| std::cmp::Reverse(shared));
+            votes.truncate(alike);
+        };
         for a in 0..count {
             if stop.load(Ordering::Relaxed) {
                 return pairs;
@@ -94,15 +99,19 @@ pub(super) fn select_pairs(
             for b in a.saturating_add(reach + 1)..count {
                 let shared = mutual_matches(&glances[a], &glances[b], exec).len();
                 if shared >= MIN_PREVIEW_MATCHES {
-                    votes[a].push((shared, b));
-                    votes[b].push((shared, a));
+                    for (frame, other) in [(a, b), (b, a)] {
+                        votes[frame].push((shared, other));
+                        // Memory does not grow with the square of their number.
+                        if votes[frame].len() >= 2 * alike {
+                            keep_most_alike(&mut votes[frame]);
+                        }
+                    }
                 }
             }
         }
         for (a, mut votes) in votes.into_iter().enumerate() {
-            // The sort is stable: of equal ones the earlier first.
-            votes.sort_by_key(|&(shared, _)| std::cmp::Reverse(shared));
-            pairs.extend(votes.iter().take(alike).map(|&(_, b)| [a.min(b), a.max(b)]));
+            keep_most_alike(&mut votes);
+            pairs.extend(votes.iter().map(|&(_, b)| [a.min(b), a.max(b)]));
         }
         pairs.extend(near);
         pairs.sort_unstable();
