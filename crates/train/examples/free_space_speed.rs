@@ -32,7 +32,7 @@ fn main() -> Result<(), Box<dyn Error>> {
     let splats = number(1, 225 * pictures)?;
     let rings = number(2, (RINGS * (pictures as f64 / 1000.0).sqrt()).round().max(1.0) as usize)?;
     let cameras: Vec<Pose> = (0..pictures).map(|index| camera(index, pictures, rings)).collect();
-    let points: Vec<[f64; 3]> = (0..POINTS).map(|index| point(index)).collect();
+    let points: Vec<[f64; 3]> = (0..POINTS).map(point).collect();
     let centres: Vec<[f64; 3]> = cameras.iter().map(Pose::centre).collect();
     let per_ring = pictures.div_ceil(rings);
     let neighbours = (0..pictures).flat_map(|a| [a + 1, a + 2, a + per_ring].map(|b| (a, b)));
