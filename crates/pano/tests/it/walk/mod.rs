@@ -36,6 +36,7 @@ pub(crate) struct Shot {
     /// Poses whose renderings are averaged.
     pub(crate) exposed: Vec<Pose>,
     /// Whether the camera moved by more than a pixel of a 960 px panorama during the exposure.
+    #[allow(dead_code, reason = "read by the example film_choice")]
     pub(crate) is_blurred: bool,
     /// Whether it duplicates the previous frame.
     pub(crate) is_duplicate: bool,
