@@ -96,8 +96,12 @@ pub(super) fn select_pairs(
                 return pairs;
             }
             tell(Progress { stage: Stage::Pairs, done: a, total: count });
-            for b in a.saturating_add(reach + 1)..count {
-                let shared = mutual_matches(&glances[a], &glances[b], exec).len();
+            let others = a.saturating_add(reach + 1)..count;
+            // So few features are one task of the matching, which runs on the thread that calls it.
+            let shared = exec
+                .pool
+                .map(others.len(), |at| mutual_matches(&glances[a], &glances[others.start + at], exec).len());
+            for (b, shared) in others.zip(shared) {
                 if shared >= MIN_PREVIEW_MATCHES {
                     for (frame, other) in [(a, b), (b, a)] {
                         votes[frame].push((shared, other));
