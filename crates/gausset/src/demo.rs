@@ -145,13 +145,13 @@ pub fn prepare(args: &DemoOptions, host: &mut Host<'_>) -> Result<Option<Task>, 
     // `symlink_metadata`: a broken link blocks the name as well.
     let has_data = data.symlink_metadata().is_ok();
     let is_in_the_way = has_run || (has_data && !is_same_scene);
+    // `force` does not replace data that was not created by a demo.
+    if has_data && (args.force || !is_same_scene) && !ownership::is_gausset_owned(&data, PURPOSE) {
+        return Err(not_a_demo(&data));
+    }
     if !args.force && is_in_the_way && !goes_on {
         let found = if has_run { "run" } else { "data" };
         return Err(demo_exists(&args.output, found));
-    }
-    // `force` does not replace data that was not created by a demo.
-    if args.force && has_data && !ownership::is_gausset_owned(&data, PURPOSE) {
-        return Err(not_a_demo(&data));
     }
     if args.force || !is_same_scene {
         generate_scene(args, &data, host)?;

@@ -255,14 +255,17 @@ fn a_demo_that_is_interrupted_goes_on_and_never_leaves_half_a_scene() {
     assert!(workshop.path("d/data/demo.json").is_file() && !workshop.path("d/.tmp-data").exists());
 
     // A demo with other options is refused.
-    let other = workshop.run(&["demo", "--size", "small", "-o", "d", "--seed", "6"]);
+    let of_another_seed = ["demo", "--size", "small", "-o", "d", "--seed", "6"];
+    let other = workshop.run(&of_another_seed);
     assert!(other.code == 2 && other.stderr.contains("contains a demo already"), "{other:?}");
     let finished = workshop.succeed(&demo);
     assert!(finished.stderr.contains("resuming the run in d/run"), "{finished:?}");
     assert_eq!(finished.json()["steps"], 150);
     // Images not created by Gausset are not replaced, even with --force.
     std::fs::remove_file(workshop.path("d/data/.gausset")).expect("remove");
-    let forced = workshop.run(&[&demo[..], &["--force"]].concat());
-    assert!(forced.code == 2 && forced.stderr.contains("was not created by a demo"), "{forced:?}");
+    for arguments in [&[&demo[..], &["--force"]].concat()[..], &of_another_seed] {
+        let refused = workshop.run(arguments);
+        assert!(refused.code == 2 && refused.stderr.contains("was not created by a demo"), "{refused:?}");
+    }
     assert!(workshop.path("d/data/images/view_000.png").is_file());
 }
