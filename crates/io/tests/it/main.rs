@@ -1,7 +1,9 @@
 //! Tests of files through the public interface.
 
+#[cfg(unix)]
 mod atomic_crash;
 mod atomic_faults;
+#[cfg(unix)]
 mod atomic_run_folder;
 mod container_damage;
 mod corpus;
