@@ -37,6 +37,7 @@ class TrainOptions(ResumeOptions, total=False):
     random_background: Literal["auto", "always", "never"]
     free_space: Literal["auto", "off"]
     time_budget: str | int
+    blocks: Literal["off", "auto"] | int
     coarse_factor: int
     coarse_until: float
     strategy: Literal["mcmc", "classic"]

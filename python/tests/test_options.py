@@ -14,6 +14,7 @@ PAGE = Path(__file__).parents[2] / "docs" / "reference" / "options.md"
 # Options whose values have a syntax of their own.
 TEXTS = {
     "background": 'Literal["auto", "sky", "black", "white"] | tuple[float, float, float]',
+    "blocks": 'Literal["off", "auto"] | int',
     "max_memory": "str | int",
     "near_plane": 'Literal["auto"] | float',
     "time_budget": "str | int",

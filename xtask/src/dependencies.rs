@@ -27,7 +27,15 @@ const FORBIDDEN: [(&str, &[&str], &str); 5] = [
     ),
     (
         "gausset-train",
-        &["clap", "gausset-cpu", "gausset-raster", "gausset-pano", "gausset-sfm", "gausset-field"],
+        &[
+            "clap",
+            "gausset-cpu",
+            "gausset-raster",
+            "gausset-pano",
+            "gausset-sfm",
+            "gausset-field",
+            "gausset-blocks",
+        ],
         "a run uses devices through the Engine trait only, and images through their dataset",
     ),
 ];

@@ -4,7 +4,7 @@ use std::sync::Arc;
 
 use gausset::{CountedItem, Event, Host, Stage};
 use gausset_io::text;
-use gausset_train::{RunStart, RunWarning, StereoReport, TrainError};
+use gausset_train::{RunProgress, RunStart, RunWarning, StereoReport, TrainError};
 
 use crate::commands::viewer::Viewer;
 use crate::console::Console;
@@ -56,16 +56,56 @@ struct EventPrinter<'a> {
     stop_reported: bool,
     /// Last line that was printed about the alignment.
     last_alignment_line: String,
+    /// The part of a run in blocks that is trained, if one is.
+    part: Option<RunPart>,
+}
+
+/// A part of a run in blocks.
+struct RunPart {
+    /// Its name, as `block 2 of 4`.
+    name: String,
+    /// Number of steps of the blocks after it; `None` in the coarse run, before they are known.
+    later_steps: Option<u64>,
+}
+
+impl RunPart {
+    /// The part that begins with a stage; `None` if none does.
+    fn beginning(stage: &Stage) -> Option<Self> {
+        match stage {
+            Stage::CoarseRun { .. } => Some(Self { name: "coarse run".to_owned(), later_steps: None }),
+            Stage::BlockRun { block, blocks, later_steps, .. } => {
+                Some(Self { name: format!("block {block} of {blocks}"), later_steps: Some(*later_steps) })
+            }
+            _ => None,
+        }
+    }
+
+    /// Progress of the part, with the time left for it and all later ones.
+    fn message(&self, progress: &RunProgress) -> String {
+        let later = self.later_steps.map(|steps| steps as f64 / progress.it_per_s.max(f64::MIN_POSITIVE));
+        let left = progress.seconds_left.zip(later).map(|(now, later)| now + later);
+        format!("{}, {}", self.name, training_message(&RunProgress { seconds_left: left, ..*progress }))
+    }
 }
 
 impl<'a> EventPrinter<'a> {
     fn new(console: &'a Console, interrupt: Option<&'a Interrupt>) -> Self {
-        Self { console, interrupt, reporter: None, stop_reported: false, last_alignment_line: String::new() }
+        Self {
+            console,
+            interrupt,
+            reporter: None,
+            stop_reported: false,
+            last_alignment_line: String::new(),
+            part: None,
+        }
     }
 
     fn handle(&mut self, event: Event) {
         match event {
-            Event::Stage(stage) => self.console.note(format_stage(&stage)),
+            Event::Stage(stage) => {
+                self.part = RunPart::beginning(&stage);
+                self.console.note(format_stage(&stage));
+            }
             Event::Part(part) => self.console.json_event(&part),
             Event::Begun { item: part, done, total } => {
                 self.reporter = Some(ProgressReporter::start(self.console, part_name(part), done, total));
@@ -143,7 +183,9 @@ impl<'a> EventPrinter<'a> {
             }
             Event::StereoDone(report) => self.console.note(stereo_line(report)),
             Event::Started(started) => {
-                self.console.note(format_run_start(started));
+                if self.part.is_none() {
+                    self.console.note(format_run_start(started));
+                }
                 self.reporter = Some(match started.time_budget {
                     // The number of steps of a run with a time budget is not known, so the bar shows time.
                     Some(_) => ProgressReporter::start(self.console, "", 0, BUDGET_PARTS),
@@ -160,7 +202,10 @@ impl<'a> EventPrinter<'a> {
                             reporter
                                 .update(part.min(BUDGET_PARTS), || budget_message(progress, [used, seconds]));
                         }
-                        None => reporter.update(progress.step, || training_message(progress)),
+                        None => reporter.update(progress.step, || match &self.part {
+                            Some(part) => part.message(progress),
+                            None => training_message(progress),
+                        }),
                     }
                 }
                 let is_asked = self.interrupt.is_some_and(|interrupt| interrupt.signal().is_some());
@@ -239,6 +284,27 @@ fn format_stage(stage: &Stage) -> String {
         Stage::TrainingStopped { step, run } => format!(
             "stopped after step {}, checkpoint and splats.ply saved; resume with: gausset train --resume {}",
             grouped(*step),
+            shell_quote(run)
+        ),
+        Stage::CoarseRun { images, steps } => {
+            let images = counted(*images as u64, "image");
+            format!("coarse run on all {images}, {} steps", grouped(*steps))
+        }
+        Stage::Divided { images } => {
+            let list: Vec<String> = images.iter().map(|&count| grouped(count as u64)).collect();
+            let blocks = counted(images.len() as u64, "block");
+            format!("divided into {blocks} of {} images", list.join(", "))
+        }
+        Stage::BlockRun { block, blocks, images, steps, .. } => {
+            let images = counted(*images as u64, "image");
+            format!("block {block} of {blocks}: {images}, {} steps", grouped(*steps))
+        }
+        Stage::Merged { splats, blocks } => {
+            let blocks = counted(*blocks as u64, "block");
+            format!("merged {} splats of {blocks}", grouped(*splats))
+        }
+        Stage::BlocksStopped { place, run } => format!(
+            "stopped {place}, checkpoint saved; resume with: gausset train --resume {}",
             shell_quote(run)
         ),
         Stage::CutStopped => "stopped; run the same command again for the remaining frames".to_owned(),

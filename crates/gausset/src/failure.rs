@@ -267,6 +267,7 @@ impl From<TrainError> for Failure {
                 Self::from_error("memory", error)
             }
             TrainError::Checkpoint { .. } => Self::from_error("checkpoint", error),
+            TrainError::OtherBlock { .. } => Self::from_error("other-options", error),
         }
     }
 }

@@ -139,6 +139,45 @@ pub enum Stage {
         /// The run folder.
         run: PathBuf,
     },
+    /// A coarse run on all training images begins or resumes, before the scene is divided into blocks.
+    CoarseRun {
+        /// Number of training images.
+        images: usize,
+        /// Number of steps.
+        steps: u64,
+    },
+    /// The scene is divided into blocks.
+    Divided {
+        /// Number of training images of each block.
+        images: Vec<usize>,
+    },
+    /// The run of a block begins or resumes.
+    BlockRun {
+        /// Number of the block, from 1.
+        block: usize,
+        /// Number of blocks.
+        blocks: usize,
+        /// Number of its training images.
+        images: usize,
+        /// Number of its steps.
+        steps: u64,
+        /// Number of steps of the blocks after it.
+        later_steps: u64,
+    },
+    /// The splats of all blocks are merged.
+    Merged {
+        /// Number of splats.
+        splats: u64,
+        /// Number of blocks.
+        blocks: usize,
+    },
+    /// The job was asked to stop in a part of a run in blocks; that part has saved a checkpoint.
+    BlocksStopped {
+        /// Which part, as `in block 2 of 4`.
+        place: String,
+        /// The run folder.
+        run: PathBuf,
+    },
     /// The job was asked to stop while panoramas were split; the remaining ones were not begun.
     CutStopped,
 }

@@ -12,14 +12,14 @@ use gausset_io::run_folder::config_path;
 use gausset_io::text;
 use gausset_prof::Profile;
 use gausset_train::{
-    AdvanceOutcome, Panoramas, Run, RunEnd, RunOutcome, Session, TimeBudget, TrainConfig, TrainError,
-    TrainOptions, check_dataset, check_init, predict_memory, read_outcome, resumable_config,
+    AdvanceOutcome, Block, Blocks, Panoramas, Run, RunEnd, RunOutcome, Session, TimeBudget, TrainConfig,
+    TrainError, TrainOptions, check_dataset, check_init, predict_memory, read_outcome, resumable_config,
 };
 
 use crate::device::{Device, DeviceOptions};
 use crate::saved_run::SavedRun;
 use crate::tensorboard::CurveWriter;
-use crate::{Event, Failure, Host, Stage, profiling, report};
+use crate::{Event, Failure, Host, Stage, blocks, profiling, report};
 
 /// An engine and, if it was chosen automatically, the reason.
 type ChosenEngine = (Box<dyn Engine>, Option<String>);
@@ -59,8 +59,16 @@ impl Task {
         }
     }
 
+    /// Whether the scene is trained in blocks: a [`Trainer`] advances a single run, [`train`] does both.
+    ///
+    /// # Errors
+    /// The options are invalid.
+    pub fn is_in_blocks(&self) -> Result<bool, Failure> {
+        Ok(self.first_config()?.blocks != Blocks::Off)
+    }
+
     /// Opens the engine for this task.
-    fn engine(
+    pub(crate) fn engine(
         &self,
         config: &TrainConfig,
         conditions: RunSettings,
@@ -95,7 +103,7 @@ impl Task {
     }
 
     /// The configuration as far as it is known before the dataset is opened.
-    fn first_config(&self) -> Result<TrainConfig, Failure> {
+    pub(crate) fn first_config(&self) -> Result<TrainConfig, Failure> {
         let config = match self {
             Self::New(options, ..) => TrainConfig::resolve(options, None)?,
             Self::Resume(config, _) => (**config).clone(),
@@ -119,7 +127,7 @@ fn memory_shortage(
 }
 
 /// Makes paths absolute, so that the run can resume from any working folder.
-fn with_absolute_paths(config: TrainConfig) -> Result<TrainConfig, Failure> {
+pub(crate) fn with_absolute_paths(config: TrainConfig) -> Result<TrainConfig, Failure> {
     config.with_absolute_paths().map_err(|error| {
         let reason = plain_reason(&error);
         Failure::new("option", format!("working folder: has no absolute path: {reason}"))
@@ -177,7 +185,13 @@ impl Trained {
         self.skipped > 0 && !self.allow_missing
     }
 
-    fn new(folder: PathBuf, outcome: RunOutcome, dataset: &Dataset, allow_missing: bool) -> Self {
+    /// The result of a job that was asked to stop before its run had anything to save.
+    pub(crate) fn before_start(folder: PathBuf) -> Self {
+        let outcome = RunOutcome::before_start();
+        Self { folder, outcome, skipped: 0, allow_missing: false, profile: None }
+    }
+
+    pub(crate) fn new(folder: PathBuf, outcome: RunOutcome, dataset: &Dataset, allow_missing: bool) -> Self {
         let in_evaluation = outcome.evaluation.as_ref().map_or(0, |report| report.skipped.len());
         let skipped = dataset.skipped.len() + in_evaluation + outcome.skipped.len();
         Self { folder, outcome, skipped, allow_missing, profile: None }
@@ -195,6 +209,20 @@ pub struct Trainer {
     curves: Option<CurveWriter>,
     /// Step at which the device was lost, if it was.
     lost_at: Option<u64>,
+    /// The block that the run trains, if it trains one.
+    block: Option<Block>,
+}
+
+/// A part of a run that is about to be trained.
+struct RunningPart<'a> {
+    folder: &'a Path,
+    config: TrainConfig,
+    dataset: Arc<Dataset>,
+    block: Block,
+    /// Kind and name of the device.
+    device: (&'a str, &'a str),
+    /// Whether its folder holds the run.
+    is_begun: bool,
 }
 
 /// If a device is lost again within this many steps, training does not retry.
@@ -207,6 +235,10 @@ impl Trainer {
     /// Any error of dataset, folder, options or device; the job was asked to stop.
     pub fn new(task: Task, conditions: RunSettings, host: &mut Host<'_>) -> Result<Self, Failure> {
         let config = task.first_config()?;
+        if config.blocks != Blocks::Off {
+            let line = "⟨blocks⟩: a run in blocks does not advance in parts (expected ⟨blocks = off⟩)";
+            return Err(Failure::usage(line));
+        }
         let engine = task.engine(&config, conditions, host)?;
         if conditions.profile {
             profiling::start();
@@ -243,6 +275,7 @@ impl Trainer {
             fs,
             stop,
             has_viewer: is_watched,
+            block: None,
         };
         let has_budget = config.time_budget != TimeBudget::None;
         let mut events = |event| host.report(Event::Training(Box::new(event)));
@@ -262,7 +295,72 @@ impl Trainer {
                 Err(error) => host.warn(CURVES_TOPIC, format!("{error}; {CURVES_DISABLED}")),
             }
         }
-        Ok(Self { run, conditions, allow_missing, curves, lost_at: None })
+        Ok(Self { run, conditions, allow_missing, curves, lost_at: None, block: None })
+    }
+
+    /// A trainer of an opened run.
+    pub(crate) fn of_run(run: Run, conditions: RunSettings, allow_missing: bool) -> Self {
+        Self { run, conditions, allow_missing, curves: None, lost_at: None, block: None }
+    }
+
+    /// Trains a part of a run in its own folder, on the device (kind and name) of that run: begins it, resumes it, or
+    /// returns its outcome if it is finished. `None` if the job was asked to stop before the first step.
+    pub(crate) fn train_part(
+        folder: &Path,
+        config: TrainConfig,
+        dataset: Arc<Dataset>,
+        block: Block,
+        device: (&str, &str),
+        conditions: RunSettings,
+        host: &mut Host<'_>,
+    ) -> Result<Option<RunOutcome>, Failure> {
+        let config = with_absolute_paths(config)?;
+        let is_begun = SavedRun::is_run_folder(folder);
+        if is_begun {
+            let recorded = SavedRun::read(folder)?.recorded;
+            let differences = recorded.differences(&config);
+            if !differences.is_empty() || recorded.record.block.as_ref() != Some(&block.label) {
+                let line = format!(
+                    "{}: a part of another run (expected {}); remove the folder, or train again with ⟨force⟩",
+                    config_path(folder).display(),
+                    if differences.is_empty() { block.label } else { differences.join(", ") },
+                );
+                return Err(Failure::new("other-options", line));
+            }
+            if let Some(outcome) = read_outcome(folder)? {
+                return Ok(Some(outcome));
+            }
+        }
+        let part = RunningPart { folder, config, dataset, block, device, is_begun };
+        match Self::open_part(part, conditions, host) {
+            Err(failure) if failure.is_stopped() => Ok(None),
+            opened => opened?.finish_started(host).map(|trained| Some(trained.outcome)),
+        }
+    }
+
+    fn open_part(
+        part: RunningPart<'_>,
+        conditions: RunSettings,
+        host: &mut Host<'_>,
+    ) -> Result<Self, Failure> {
+        let RunningPart { folder, config, dataset, block, device, is_begun } = part;
+        let (engine, _) = conditions.device.engine_for_training(config.threads(), Some(device), host)?;
+        let session = Session {
+            dataset,
+            engine,
+            device_choice: None,
+            fs: Arc::new(Disk),
+            stop: Arc::clone(host.stop()),
+            has_viewer: false,
+            block: Some(block.clone()),
+        };
+        let allow_missing = config.data.allow_missing;
+        let mut events = |event| host.report(Event::Training(Box::new(event)));
+        let run = match is_begun {
+            true => Run::resume(config, folder, session, &mut events)?,
+            false => Run::start(config, folder, Overwrite::Refuse, session, &mut events)?,
+        };
+        Ok(Self { block: Some(block), ..Self::of_run(run, conditions, allow_missing) })
     }
 
     /// The run, for rendering and requests.
@@ -334,16 +432,25 @@ impl Trainer {
         checkpoint: u64,
         host: &mut Host<'_>,
     ) -> Result<Self, Failure> {
-        let Self { run, conditions, .. } = self;
+        let Self { run, conditions, block, .. } = self;
         let (folder, dataset, lost_at) = (run.folder().to_owned(), Arc::clone(run.dataset()), run.step());
         let line = format!("{lost}; the run resumes from the checkpoint of step {checkpoint}");
         host.warn("the device", line);
         // Release the run folder and the old device before they are opened again.
         drop(run);
-        let task = Task::resume(folder, &TrainOptions::default())?;
+        let task = Task::resume(folder.clone(), &TrainOptions::default())?;
         let config = task.first_config()?;
         let engine = task.engine(&config, conditions, host)?;
-        let again = Self::open(task, config, engine, dataset, conditions, host)?;
+        let again = match block {
+            None => Self::open(task, config, engine, dataset, conditions, host)?,
+            Some(block) => {
+                let recorded = SavedRun::read(&folder)?.recorded.record;
+                let device = (&*recorded.device, &*recorded.device_name);
+                let part = RunningPart { folder: &folder, config, dataset, block, device, is_begun: true };
+                drop(engine);
+                Self::open_part(part, conditions, host)?
+            }
+        };
         Ok(Self { lost_at: Some(lost_at), ..again })
     }
 
@@ -400,11 +507,14 @@ fn forward_event(curves: &mut Option<CurveWriter>, event: gausset_train::Event, 
     host.report(Event::Training(Box::new(event)));
 }
 
-/// Trains to the end, or until the job is asked to stop.
+/// Trains to the end, or until the job is asked to stop; in blocks if the options say so.
 ///
 /// # Errors
 /// Any error of dataset, folder, options or device.
 pub fn train(task: Task, conditions: RunSettings, host: &mut Host<'_>) -> Result<Trained, Failure> {
+    if task.is_in_blocks()? {
+        return blocks::train(task, conditions, host);
+    }
     let folder = task.folder().to_owned();
     finish(folder, Trainer::new(task, conditions, host), host)
 }
@@ -421,13 +531,7 @@ pub fn finish(
     match begun {
         Err(failure) if failure.is_stopped() => {
             host.stage(Stage::StoppedBeforeTraining);
-            Ok(Trained {
-                folder,
-                outcome: RunOutcome::before_start(),
-                skipped: 0,
-                allow_missing: false,
-                profile: None,
-            })
+            Ok(Trained::before_start(folder))
         }
         begun => begun?.finish_started(host),
     }
@@ -464,6 +568,10 @@ pub fn start_or_resume(
     }
     let task = Task::resume(folder.clone(), options)?;
     let config = task.first_config()?;
+    if config.blocks != Blocks::Off {
+        drop(dataset);
+        return blocks::train(task, conditions, host);
+    }
     let engine = task.engine(&config, conditions, host)?;
     finish(folder, Trainer::open(task, config, engine, Arc::new(dataset), conditions, host), host)
 }

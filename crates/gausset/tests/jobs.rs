@@ -12,8 +12,14 @@ use gausset::photos::{self, PhotoOptions};
 use gausset::training::{self, RunSettings, Task};
 use gausset::{Event, Failure, Host, Stage};
 use gausset_compute::Pool;
-use gausset_io::atomic::Overwrite;
-use gausset_train::{Background, Event as RunEvent, TrainOptions};
+use gausset_core::Pose;
+use gausset_core::engine::{CorrectionKind, SKY_VALUES};
+use gausset_io::atomic::{Disk, Overwrite};
+use gausset_io::run_folder::newest_checkpoint;
+use gausset_train::{
+    Background, Blocks, Colours, Event as RunEvent, Exposure, GivenCorrections, RecordedRun, TrainConfig,
+    TrainOptions,
+};
 use tempfile::TempDir;
 
 /// Runs a job and returns its result with the events; the event handler may set the stop flag.
@@ -121,6 +127,229 @@ fn a_finished_run_is_evaluated_from_its_folder_alone() {
     let mut events = |_| {};
     let stopped = evaluate(&EvaluateOptions::new(&run), &mut Host::new(&stop_at_once, &mut events));
     assert!(stopped.unwrap_err().is_stopped());
+}
+
+/// A small run in two blocks.
+fn block_options(data: &Path) -> TrainOptions {
+    TrainOptions { blocks: Some(Blocks::Count(2)), steps: Some(60), background: None, ..options(data) }
+}
+
+/// Every file below a folder whose content is a result: not logs, times or locks.
+fn results(run: &Path) -> Vec<(String, Vec<u8>)> {
+    let parts = ["", "blocks/001", "blocks/002", "blocks/coarse"];
+    let files = ["splats.ply", "cameras.json", "gains.json", "eval/metrics.json"];
+    let named = parts.iter().flat_map(|part| files.map(|file| Path::new(part).join(file)));
+    let named = named.chain(["division.json", "shared.json"].map(|file| Path::new("blocks").join(file)));
+    named.filter_map(|file| Some((file.display().to_string(), std::fs::read(run.join(file)).ok()?))).collect()
+}
+
+#[test]
+fn a_scene_is_trained_in_blocks_with_the_same_bytes_wherever_it_was_stopped() {
+    let root = TempDir::new().unwrap();
+    let data = scene(root.path());
+    let begin = |run: &Path, threads: u32, host: &mut Host<'_>| {
+        let options = TrainOptions { threads: Some(threads), ..block_options(&data) };
+        training::start_or_resume(run.to_owned(), &options, Overwrite::Refuse, conditions(), host)
+    };
+    let (whole, stopped) = (root.path().join("whole"), root.path().join("stopped"));
+    let (trained, events) = done(|host| begin(&whole, 1, host));
+    let merged: Vec<u64> = events
+        .iter()
+        .filter_map(|event| match event {
+            Event::Stage(Stage::Merged { splats, blocks: 2 }) => Some(*splats),
+            _ => None,
+        })
+        .collect();
+    assert_eq!(merged, [trained.outcome.summary.splats]);
+    assert!(trained.outcome.summary.psnr.is_some_and(|psnr| psnr > 10.0), "{:?}", trained.outcome.summary);
+    assert!(events.iter().any(|event| matches!(event, Event::RunFolder(folder) if *folder == whole)));
+    let expected = results(&whole);
+    assert_eq!(expected.iter().filter(|(name, _)| name.ends_with("splats.ply")).count(), 4);
+
+    // Stopped in each of its parts, and with other threads each time.
+    let places = ["coarsely", "divided", "in block 1", "in block 2", "merged"];
+    for (threads, wanted) in (1..).zip(places) {
+        let mut part = "coarsely";
+        let stop_there = |event: &Event, stop: &AtomicBool| {
+            match event {
+                Event::Stage(Stage::Divided { .. }) => part = "divided",
+                Event::Stage(Stage::BlockRun { block: 1, .. }) => part = "in block 1",
+                Event::Stage(Stage::BlockRun { .. }) => part = "in block 2",
+                Event::Stage(Stage::Merged { .. }) => part = "merged",
+                Event::Training(event) if matches!(**event, RunEvent::Progress(_)) => {}
+                _ => return,
+            }
+            let is_step = matches!(event, Event::Training(_));
+            let needs_step = part.starts_with("in ") || part == "coarsely";
+            if part == wanted && is_step == needs_step {
+                stop.store(true, Ordering::Relaxed);
+            }
+        };
+        let (trained, events) = job(stop_there, |host| begin(&stopped, threads, host).unwrap());
+        assert!(trained.is_stopped(), "{wanted}");
+        let told = events.iter().find_map(|event| match event {
+            Event::Stage(Stage::BlocksStopped { place, run }) if *run == stopped => Some(place.clone()),
+            _ => None,
+        });
+        let expected = match wanted {
+            "coarsely" => Some("in the coarse run"),
+            "divided" | "in block 1" => Some("in block 1 of 2"),
+            "in block 2" => Some("in block 2 of 2"),
+            _ => None,
+        };
+        assert_eq!(told.as_deref(), expected, "{wanted}");
+    }
+    let (trained, _) = done(|host| begin(&stopped, 1, host));
+    assert!(!trained.is_stopped());
+    let names =
+        |results: &[(String, Vec<u8>)]| results.iter().map(|(name, _)| name.clone()).collect::<Vec<_>>();
+    assert_eq!(names(&results(&stopped)), names(&expected));
+    for ((name, found), (_, expected)) in results(&stopped).iter().zip(&expected) {
+        assert!(found == expected, "{name}: other bytes");
+    }
+    let (_, events) = done(|host| begin(&stopped, 1, host));
+    assert!(has_stage(&events, &Stage::TrainedAlready));
+    // An ordinary run folder: its evaluation is repeated from it.
+    let (evaluated, _) = done(|host| evaluate(&EvaluateOptions::new(&stopped), host));
+    let [of_file, of_run] = [evaluated.report.psnr, trained.outcome.summary.psnr].map(Option::unwrap);
+    assert!((of_file - of_run).abs() < 1e-3, "{of_file} {of_run}");
+}
+
+/// 48 images of 32x24 with the exposure of a camera that cannot decide.
+fn many_images(folder: &Path) -> PathBuf {
+    let mut scene = gausset_scenes::tiny();
+    let rings = scene.poses.clone();
+    let moved = |k: usize| {
+        let pose = rings[k % rings.len()];
+        let translation =
+            std::array::from_fn(|axis| pose.translation[axis] + 0.02 * (k / rings.len() + axis) as f64);
+        Pose { translation, ..pose }
+    };
+    scene.poses = (0..48).map(moved).collect();
+    scene.exposures = (0..48).map(|k| 1.0 + 0.1 * f64::from(k % 5 - 2)).collect();
+    let data = folder.join("data");
+    gausset_scenes::write_dataset(&scene, &data, &Pool::new(1), &mut |_, _| {}).unwrap();
+    data
+}
+
+#[test]
+fn a_block_decides_nothing_that_the_whole_set_decides() {
+    let root = TempDir::new().unwrap();
+    let run = root.path().join("run");
+    let options = TrainOptions {
+        data: Some(many_images(root.path())),
+        blocks: Some(Blocks::Count(6)),
+        exposure: Some(Exposure::On),
+        steps: Some(120),
+        max_splats: Some(600),
+        threads: Some(1),
+        ..TrainOptions::default()
+    };
+    let task = Task::new(options, run.clone(), Overwrite::Refuse).unwrap();
+    done(|host| training::train(task, conditions(), host));
+    let whole = RecordedRun::read(&run.join("config.toml")).unwrap();
+    assert!(whole.record.sky && whole.record.colours != Colours::None);
+    let shared = std::fs::read_to_string(run.join("blocks/shared.json")).unwrap();
+    let given: GivenCorrections = serde_json::from_str(&shared).unwrap();
+    let (gains, sky) = (given.log_gains.unwrap(), given.sky.unwrap());
+    assert_eq!((gains.len(), sky.len()), (42, SKY_VALUES));
+    let mut fewest = usize::MAX;
+    for block in 1..=6 {
+        let folder = run.join(format!("blocks/{block:03}"));
+        let part = RecordedRun::read(&folder.join("config.toml")).unwrap();
+        fewest = fewest.min(part.record.train_images as usize);
+        let size = |config: &TrainConfig| TrainOptions {
+            steps: None,
+            max_splats: None,
+            blocks: None,
+            growth: None,
+            lr_means: None,
+            lr_means_final: None,
+            coarse_until: None,
+            background: None,
+            random_background: None,
+            near_plane: None,
+            up: None,
+            ..config.to_options()
+        };
+        assert_eq!(size(&part.config), size(&whole.config), "block {block}");
+        assert_eq!(part.config.background, Background::Sky);
+        assert_eq!(part.record.random_background, whole.record.random_background);
+        assert_eq!(part.record.scene_extent, whole.record.scene_extent);
+        assert_eq!(part.record.normalisation, whole.record.normalisation);
+        // After its last step it has the gains and the sky that it was given, bit by bit.
+        let state = newest_checkpoint(&Disk, &folder).unwrap().found.unwrap().state;
+        let group = |kind| state.corrections.iter().find(|group| group.group == kind).unwrap();
+        assert_eq!(group(CorrectionKind::Sky).values, sky);
+        let text = std::fs::read_to_string(folder.join("gains.json")).unwrap();
+        let own: serde_json::Value = serde_json::from_str(&text).unwrap();
+        for image in own["gains"].as_array().unwrap() {
+            let gain: [f32; 3] = serde_json::from_value(image["log_gain"].clone()).unwrap();
+            assert_eq!(gain, gains[image["name"].as_str().unwrap()]);
+        }
+        assert_eq!(own["gains"].as_array().unwrap().len() as u64, part.record.train_images);
+    }
+    // By themselves, fewer than 40 images would have no sky, and other defaults.
+    assert!(fewest < 40, "{fewest}");
+}
+
+#[test]
+fn what_does_not_belong_to_a_run_in_blocks_is_refused() {
+    let root = TempDir::new().unwrap();
+    let data = scene(root.path());
+    let run = root.path().join("run");
+    let train = |options: TrainOptions, overwrite: Overwrite| {
+        let task = Task::new(options, run.clone(), overwrite)?;
+        job(|_, _| {}, |host| training::train(task, conditions(), host)).0
+    };
+    let resume = || {
+        let task = Task::resume(run.clone(), &TrainOptions::default())?;
+        job(|_, _| {}, |host| training::train(task, conditions(), host)).0
+    };
+    let options = block_options(&data);
+    for refused in [
+        TrainOptions { init: Some(data.join("points.ply")), ..options.clone() },
+        TrainOptions { refine_poses: Some(true), ..options.clone() },
+        TrainOptions { time_budget: Some("5s".parse().unwrap()), steps: None, ..options.clone() },
+    ] {
+        let failure = train(refused, Overwrite::Refuse).unwrap_err();
+        assert_eq!(failure.code, "option", "{failure}");
+        assert!(failure.to_string().contains("blocks"), "{failure}");
+    }
+    assert!(!run.exists());
+    train(options.clone(), Overwrite::Refuse).unwrap();
+    let first = results(&run);
+
+    // A part is not a run of its own.
+    let part = Task::resume(run.join("blocks/002"), &TrainOptions::default()).unwrap();
+    let (failure, _) = job(|_, _| {}, |host| training::train(part, conditions(), host).unwrap_err());
+    assert!(failure.to_string().contains("block 2 of 2"), "{failure}");
+
+    // A division that was edited, cut off, or is of other data; parts of another division.
+    std::fs::remove_file(run.join("splats.ply")).unwrap();
+    let file = run.join("blocks/division.json");
+    let text = std::fs::read_to_string(&file).unwrap();
+    for (changed, word) in [
+        (text.replace("\"steps\": ", "\"steps\": 1"), "hash"),
+        (text[..text.len() / 2].to_owned(), "not a division"),
+        (text.replace("\"version\": 1", "\"version\": 2"), "version"),
+    ] {
+        std::fs::write(&file, changed).unwrap();
+        let failure = resume().unwrap_err();
+        assert!(
+            failure.to_string().contains(word) && failure.to_string().contains("division.json"),
+            "{failure}"
+        );
+    }
+    std::fs::write(&file, &text).unwrap();
+    resume().unwrap();
+    assert!(results(&run) == first, "other bytes");
+
+    // Another run in its place.
+    let other = TrainOptions { seed: Some(7), ..options };
+    assert!(train(other.clone(), Overwrite::Refuse).is_err());
+    train(other, Overwrite::Replace).unwrap();
+    assert!(results(&run) != first);
 }
 
 #[test]

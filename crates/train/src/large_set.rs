@@ -44,7 +44,7 @@ impl SetSize {
             .steps
             .map(|steps| format!("each is used {:.1} times, with ", steps as f64 / self.images as f64));
         Some(format!(
-            "{} training images: {}{} splats an image; for more detail set {}",
+            "{} training images: {}{} splats an image; for more detail set ⟨blocks⟩ auto, or {}",
             self.images,
             uses.unwrap_or_default(),
             self.max_splats / self.images,
@@ -69,8 +69,8 @@ mod tests {
         assert_eq!(
             set.advice().as_deref(),
             Some(
-                "2000 training images: each is used 1.5 times, with 100 splats an image; for more detail set ⟨steps⟩ \
-                 60000 and ⟨max-splats⟩ 7000000 (what memory allows)"
+                "2000 training images: each is used 1.5 times, with 100 splats an image; for more detail set ⟨blocks⟩ \
+                 auto, or ⟨steps⟩ 60000 and ⟨max-splats⟩ 7000000 (what memory allows)"
             )
         );
         let of = |change: &dyn Fn(&mut SetSize)| {
@@ -82,7 +82,7 @@ mod tests {
         assert!(of(&|set| set.pixels = 40_000_000).ends_with("⟨max-splats⟩ 1000000"));
         assert!(
             of(&|set| set.steps = Some(60_000))
-                .ends_with("for more detail set ⟨max-splats⟩ 7000000 (what memory allows)")
+                .ends_with("for more detail set ⟨blocks⟩ auto, or ⟨max-splats⟩ 7000000 (what memory allows)")
         );
         assert_eq!(of(&|set| (set.steps, set.max_splats) = (Some(60_000), 7_000_000)), "");
         assert!(

@@ -25,6 +25,7 @@
 #![cfg_attr(not(test), deny(clippy::disallowed_methods))]
 
 pub mod agreement;
+pub mod block;
 pub mod cameras;
 pub mod config;
 pub mod contact_sheet;
@@ -50,6 +51,7 @@ pub mod view_pairs;
 pub mod views;
 pub mod warning;
 
+pub use block::{Block, Blocks, GivenCorrections};
 pub use config::{ConfigError, RecordedRun, RunRecord, TrainConfig};
 pub use eval::{
     Advice, Confidence, ConfidenceMap, ConfidenceReport, DepthMaps, EvalError, EvalOptions, EvalOutput,
@@ -68,8 +70,8 @@ pub use options::{OptionsError, TrainOptions};
 pub use plan::StepPlan;
 pub use recipe::{Recipe, SceneFacts};
 pub use run::{
-    AdvanceOutcome, MAX_REQUESTS, Prediction, RenderRequest, Request, RequestQueue, Run, Session, TrainError,
-    check_dataset, check_init, predict_memory, predict_run, read_outcome, read_summary, resumable_config,
-    with_refined_poses,
+    AdvanceOutcome, BlockedRun, MAX_REQUESTS, Prediction, RenderRequest, Request, RequestQueue, Run, Session,
+    Totals, TrainError, check_dataset, check_init, predict_memory, predict_run, read_outcome, read_summary,
+    resumable_config, with_refined_poses,
 };
 pub use warning::{RunWarning, SkippedImage};

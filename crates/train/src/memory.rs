@@ -138,6 +138,24 @@ impl MemoryPlan {
         plan.with_splats(recipe.max_splats.max(start_splats))
     }
 
+    /// Predicts the memory for rendering and evaluating `splats` splats that are not trained any more: their parameters on
+    /// the device, and once more while they are written.
+    #[must_use]
+    pub fn predict_rendering(
+        recipe: &Recipe,
+        dataset: &Dataset,
+        splats: u64,
+        limit: u64,
+        engine: &dyn Engine,
+    ) -> Self {
+        let mut plan = Self::predict(recipe, dataset, splats, limit, engine);
+        let bytes = parameter_bytes(recipe.sh_degree);
+        plan.per_splat.host.state = plan.per_splat.host.state.min(bytes);
+        plan.per_splat.device.state = plan.per_splat.device.state.min(bytes);
+        plan.copy_per_splat = bytes;
+        plan.with_splats(splats)
+    }
+
     /// Adds a viewer to the plan.
     #[must_use]
     pub fn with_viewer(self, dataset: &Dataset) -> Self {
@@ -310,6 +328,11 @@ impl MemoryPlan {
             _ => "raise ⟨max-memory⟩".to_owned(),
         }
     }
+}
+
+/// Bytes of the parameters of a splat.
+fn parameter_bytes(sh_degree: u8) -> u64 {
+    4 * (11 + 3 * gausset_core::sh::coefficients(sh_degree) as u64)
 }
 
 /// Number of background threads of the loader of a training that uses `threads`: one in four, up to four.

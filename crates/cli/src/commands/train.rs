@@ -122,6 +122,13 @@ pub(crate) fn run(args: TrainArgs, console: &Console) -> Result<Status, EarlyExi
     let mut viewer = viewer.start(task.folder(), &interrupt, console)?;
     let trained = run_job_with_viewer(&interrupt, console, viewer.as_mut(), |host| {
         let folder = task.folder().to_owned();
+        if task.is_in_blocks()? {
+            if !is_named {
+                host.stage(Stage::RunFolderChosen(folder));
+            }
+            return training::train(task, conditions, host)
+                .map_err(|failure| failure_of_other_data(failure, data.as_deref()));
+        }
         let trainer = Trainer::new(task, conditions, host);
         if trainer.is_ok() && !is_named {
             host.stage(Stage::RunFolderChosen(folder.clone()));

@@ -2,6 +2,7 @@
 
 use gausset_io::dataset::{Dataset, DatasetKind};
 
+use crate::block::Blocks;
 use crate::option_values::{Quality, RandomBackground, Strategy};
 use crate::options::TrainOptions;
 use crate::recipe::automatic_cadence;
@@ -28,6 +29,8 @@ const DEFAULT_WORK: f64 = 2.25e9;
 const SPLAT_PIXELS: f64 = 160e3;
 /// Minimum and maximum number of steps of the default preset.
 const DEFAULT_STEPS: [f64; 2] = [3_000.0, 10_000.0];
+/// Minimum number of steps of a run in blocks.
+const MIN_BLOCK_STEPS: u64 = 3_000;
 /// Steps of the best preset per step of the default preset.
 const BEST_FACTOR: u64 = 3;
 /// Maximum number of steps of the best preset: real scenes are best after 9,000 to 15,000 steps and overfit at 30,000.
@@ -128,6 +131,11 @@ pub fn quality_defaults(given: &TrainOptions, known: Option<DatasetFacts>) -> Tr
         }
         Quality::Best => (best_steps(known), [100_000, 400_000], 1_600),
     };
+    let in_blocks = known.filter(|_| given.blocks.is_some_and(|blocks| blocks != Blocks::Off));
+    let (preset_steps, max_splats) = match in_blocks {
+        Some(known) => block_budgets(quality, known.images),
+        None => (preset_steps, max_splats),
+    };
     // Expected length of the run: 0 = short, 1 = long. The steps of a run with a time budget are not known yet.
     let budget = given.time_budget.and_then(|budget| budget.seconds());
     let expected = match (given.steps, budget) {
@@ -183,6 +191,17 @@ pub fn quality_defaults(given: &TrainOptions, known: Option<DatasetFacts>) -> Tr
         lr_sh_rest: rate(2.5e-3 / 20.0),
         ..TrainOptions::default()
     }
+}
+
+/// Steps and splats of a run in blocks: in proportion to its training images. City scenes are trained with about 5,000
+/// splats an image (CityGaussian) to 24,000 (3DGS on Rubble).
+fn block_budgets(quality: Quality, images: u64) -> (u64, u64) {
+    let (visits, splats) = match quality {
+        Quality::Fast => (10, 1_500),
+        Quality::Default => (30, 5_000),
+        Quality::Best => (60, 12_000),
+    };
+    ((visits * images).max(MIN_BLOCK_STEPS), splats * images)
 }
 
 /// Steps of the default preset: a constant amount of work, so that small and large images take about the same time; few

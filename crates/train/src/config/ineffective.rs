@@ -8,6 +8,7 @@
 use gausset_io::dataset::Dataset;
 
 use super::{ConfigError, with_defaults};
+use crate::block::Blocks;
 use crate::option_values::{Exposure, InitPoints, Strategy, TimeBudget};
 use crate::options::TrainOptions;
 
@@ -46,6 +47,8 @@ pub(crate) enum Requirement {
     DepthMaps,
     /// A dataset that is a folder.
     Folder,
+    /// A scene that is not trained in blocks.
+    WholeScene,
 }
 
 /// When a condition is not met.
@@ -59,6 +62,11 @@ struct RequirementRule {
 }
 
 const RULES: &[RequirementRule] = &[
+    RequirementRule {
+        needs: Requirement::WholeScene,
+        is_unmet: |o| o.blocks.is_some_and(|blocks| blocks != Blocks::Off),
+        why: "in blocks; leave it out, or take ⟨blocks = off⟩",
+    },
     RequirementRule {
         needs: Requirement::Classic,
         is_unmet: |o| o.strategy != Some(Strategy::Classic),

@@ -22,6 +22,7 @@ pub use error::ConfigError;
 pub(crate) use ineffective::Requirement;
 pub use record::{RecordedRun, RunRecord};
 
+use crate::block::Blocks;
 use crate::memory::MemoryPlan;
 use crate::option_values::{
     Alpha, Background, MemoryLimit, Panoramas, Quality, SpzFrame, Strategy, TimeBudget, Up,
@@ -46,6 +47,8 @@ pub struct TrainConfig {
     pub recipe: Recipe,
     /// Maps steps of the run to steps of the schedules.
     pub plan: StepPlan,
+    /// Whether the scene is trained in blocks.
+    pub blocks: Blocks,
     /// Seconds that the run may take.
     pub time_budget: TimeBudget,
     /// Resources that the run may use; they do not affect the result.
@@ -138,6 +141,33 @@ impl TrainConfig {
         Self::from_complete(with_defaults(recorded, None))
     }
 
+    /// Resolves the options of a part of a run, some of which the whole has decided, for a dataset if it is known. Those
+    /// may include options without effect.
+    ///
+    /// # Errors
+    /// As [`Self::resolve`].
+    pub fn resolve_part(options: TrainOptions, known: Option<DatasetFacts>) -> Result<Self, ConfigError> {
+        Self::from_complete(with_defaults(options, known))
+    }
+
+    /// The options that the user gave, as far as they matter: those that differ from the presets for this configuration's
+    /// size. For another size, the presets fill in the others again.
+    pub(crate) fn given_options(&self, known: DatasetFacts) -> TrainOptions {
+        let own = self.to_options();
+        let TrainOptions { quality, strategy, abs_grad, steps, max_splats, blocks, .. } = own.clone();
+        let size = TrainOptions {
+            quality,
+            strategy,
+            abs_grad,
+            steps,
+            max_splats,
+            blocks,
+            ..TrainOptions::default()
+        };
+        let preset = with_defaults(size, Some(known));
+        TrainOptions { quality, strategy, abs_grad, ..own.otherwise_than(&preset) }
+    }
+
     /// Resolves the options for a resumed run. Options equal to the recorded ones count as not given.
     fn resolve_resumed(given: &TrainOptions, recorded: &TrainOptions) -> Result<Self, ConfigError> {
         let changed = given.clone().otherwise_than(recorded);
@@ -170,6 +200,7 @@ impl TrainConfig {
             quality: Quality::default(),
             recipe: Recipe::default(),
             plan: StepPlan::identity(0),
+            blocks: Blocks::default(),
             time_budget: TimeBudget::default(),
             limits: Limits::default(),
             outputs: Outputs::default(),

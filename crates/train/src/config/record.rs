@@ -59,6 +59,9 @@ pub struct RunRecord {
     /// run that had one.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub contraction_radius: Option<f64>,
+    /// Which block of which division the run trains, if it trains one.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub block: Option<String>,
     /// What was subtracted from the coordinates of the dataset, because they are far from the origin.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub offset: Option<[f64; 3]>,

@@ -14,6 +14,7 @@ use super::fields::{key, options};
 use super::row::OptionHeading::{Corrections, Data, Density, Loss, Machine, Model, Run, Start};
 use super::row::{OptionInfo, ValueRange, listed, unlisted};
 use super::value::OptionValue;
+use crate::block::Blocks;
 use crate::config::{ConfigError, Requirement, TrainConfig};
 use crate::option_values::{
     Adam, Alpha, Background, Exposure, FreeSpace, InitPoints, MemoryLimit, NearPlane, Panoramas, Quality,
@@ -46,7 +47,7 @@ options! {
     /// Folder of the COLMAP model, if it is not `sparse/0` or `sparse`.
     sparse: PathBuf = listed(Data, "DIR").optional_field(|c| &mut c.data.sparse).needs(&[Requirement::Folder]);
     /// PLY file of splats or points used for initialisation instead of the dataset's points.
-    init: PathBuf = listed(Data, "FILE").optional_field(|c| &mut c.data.init);
+    init: PathBuf = listed(Data, "FILE").optional_field(|c| &mut c.data.init).needs(&[Requirement::WholeScene]);
     /// Axes of an SPZ file that does not specify them: as-is (as in PLY) or rub (x right, y up, z back); as-is by default.
     spz_frame: SpzFrame = listed(Data, "AXES")
         .optional_field(|c| &mut c.data.spz_frame).needs(&[Requirement::InitFile]).help_lists_words();
@@ -88,10 +89,14 @@ options! {
         .range(COUNT_LIMIT).accessors(|c| Some(c.plan.end()), |c, steps| c.set_plan(StepPlan::identity(steps)))
         .needs(&[Requirement::FixedSteps]);
     /// Time limit of the run, such as 90s or 5m; steps and splats are chosen to meet it.
-    time_budget: TimeBudget = listed(Run, "TIME").default(TimeBudget::None).field(|c| &mut c.time_budget);
+    time_budget: TimeBudget = listed(Run, "TIME")
+        .default(TimeBudget::None).field(|c| &mut c.time_budget).needs(&[Requirement::WholeScene]);
     /// Schedule of a run with a time budget; only its config.toml holds it, so that the run can be repeated.
     plan: StepPlan = unlisted()
         .accessors(|c| c.custom_plan(), |c, plan| c.set_plan(plan)).optional().needs(&[Requirement::FixedSteps]);
+    /// Train the scene in N blocks, one after the other, and merge them: for sets that memory does not hold as a whole;
+    /// auto = as few blocks as memory allows, off = as a whole.
+    blocks: Blocks = listed(Run, "N").default(Blocks::Off).field(|c| &mut c.blocks);
     /// Random seed.
     seed: u64 = listed(Run, "N")
         .default(0).range(ValueRange::new("0..2^63-1", |&v| v <= i64::MAX as u64)).field(|c| &mut c.recipe.seed);
@@ -242,7 +247,8 @@ options! {
     /// Refine the camera poses.
     refine_poses: bool = listed(Corrections, "BOOL")
         .default(false)
-        .accessors(|c| Some(c.recipe.poses.is_some()), |c, yes| c.recipe.poses = yes.then(PoseRecipe::default));
+        .accessors(|c| Some(c.recipe.poses.is_some()), |c, yes| c.recipe.poses = yes.then(PoseRecipe::default))
+        .needs(&[Requirement::WholeScene]);
     /// Learning rate of the poses: radians for rotation, scene extents for position; implies --refine-poses.
     lr_poses: f64 = listed(Corrections, "RATE")
         .default(1e-5).range(NON_NEGATIVE).section_field(|c| Some(&mut c.recipe.poses.as_mut()?.rate))
@@ -269,10 +275,11 @@ options! {
         .default(300).field(|c| &mut c.outputs.checkpoint_seconds).may_change_on_resume();
     /// Steps between evaluations on the held-out images; 0 = at the end only.
     eval_every: u64 = listed(Run, "N")
-        .default(0).field(|c| &mut c.outputs.eval_every).needs(&[Requirement::HeldOut]).may_change_on_resume();
+        .default(0).field(|c| &mut c.outputs.eval_every).needs(&[Requirement::HeldOut, Requirement::WholeScene]).may_change_on_resume();
     /// Steps between exports of `splats.ply`; 0 = at the end only.
-    export_every: u64 = listed(Run, "N").default(0).field(|c| &mut c.outputs.export_every).may_change_on_resume();
+    export_every: u64 = listed(Run, "N")
+        .default(0).field(|c| &mut c.outputs.export_every).needs(&[Requirement::WholeScene]).may_change_on_resume();
     /// Keep the depth maps of dense initialisation, as NumPy arrays in RUN/depth.
     keep_depth: bool = listed(Run, "BOOL")
-        .default(false).field(|c| &mut c.outputs.keep_depth).needs(&[Requirement::DepthForPoints, Requirement::DepthMaps]);
+        .default(false).field(|c| &mut c.outputs.keep_depth).needs(&[Requirement::DepthForPoints, Requirement::DepthMaps, Requirement::WholeScene]);
 }

@@ -5,6 +5,7 @@ use std::num::IntErrorKind;
 use std::path::PathBuf;
 use std::str::FromStr;
 
+use crate::block::Blocks;
 use crate::config::ConfigError;
 use crate::option_values::{
     Adam, Alpha, Background, Exposure, FreeSpace, InitPoints, MemoryLimit, NearPlane, Panoramas,
@@ -285,6 +286,7 @@ texts! {
     Strategy: word_syntax(Self::WORDS),
     Up: word_syntax(Self::WORDS),
     Background: ValueSyntax::Text,
+    Blocks: ValueSyntax::Text,
     MemoryLimit: ValueSyntax::Text,
     StepPlan: ValueSyntax::Text,
     TimeBudget: ValueSyntax::Text,

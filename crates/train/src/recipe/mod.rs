@@ -140,6 +140,8 @@ pub struct SceneFacts {
     pub random_background: bool,
     /// Number of rows that correct colours.
     pub colours: ColourRows,
+    /// Whether the corrections and the sky are given, and not learnt.
+    pub has_given_corrections: bool,
 }
 
 impl Default for SceneFacts {
@@ -152,6 +154,7 @@ impl Default for SceneFacts {
             sky: false,
             random_background: false,
             colours: ColourRows::default(),
+            has_given_corrections: false,
         }
     }
 }
@@ -287,6 +290,7 @@ impl Recipe {
     #[must_use]
     pub fn step_params(&self, step: u64, scene: &SceneFacts) -> StepParams {
         let rates = self.rates(step, scene.extent);
+        let unless_given = |rates: Option<CorrectionRates>| rates.filter(|_| !scene.has_given_corrections);
         StepParams {
             step,
             seed: self.seed,
@@ -301,10 +305,10 @@ impl Recipe {
             contraction_radius: scene.contraction_radius as f32,
             statistic: self.statistic_at(step),
             frozen_splats: 0,
-            exposure: self.exposure_rates(step, &scene.colours),
-            vignetting: self.vignetting_rates(step, scene.colours.vignetting),
-            pose: self.pose_rates(step, scene.extent),
-            sky: self.sky_rates(step, scene),
+            exposure: unless_given(self.exposure_rates(step, &scene.colours)),
+            vignetting: unless_given(self.vignetting_rates(step, scene.colours.vignetting)),
+            pose: unless_given(self.pose_rates(step, scene.extent)),
+            sky: unless_given(self.sky_rates(step, scene)),
         }
     }
 

@@ -306,6 +306,10 @@ impl Run {
     fn last_export(&mut self, state: TrainState) -> Result<AdvanceOutcome, TrainError> {
         self.export(state)?;
         self.clock.pause();
+        if self.outputs.record().block.is_some() {
+            // The whole is scored, not its parts.
+            return self.finish(None, Trust::default());
+        }
         self.phase = RunPhase::Scoring(None);
         Ok(AdvanceOutcome::Saved)
     }

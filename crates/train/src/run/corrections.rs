@@ -27,6 +27,7 @@ use serde::Serialize;
 use serde_json::{Map, Value, json};
 
 use super::{TrainError, prepare};
+use crate::block::GivenCorrections;
 use crate::config::RecordedRun;
 use crate::exposures::LearntGains;
 use crate::gains::{self, Gains};
@@ -144,13 +145,22 @@ impl Corrections {
         exposure.into_iter().chain(vignetting).chain(poses).chain(sky).collect()
     }
 
-    /// The groups before the first step, with gains initialised from measurements; rows without a measurement are 1.
-    pub(super) fn initial_groups(&self, gains: &Gains) -> Vec<CorrectionGroup> {
+    /// The groups before the first step: gains initialised from measurements (rows without one are 1), vignetting and
+    /// sky as `given`.
+    pub(super) fn initial_groups(
+        &self,
+        gains: &Gains,
+        dataset: &Dataset,
+        given: Option<&GivenCorrections>,
+    ) -> Vec<CorrectionGroup> {
         let mut groups = self.identity_groups();
         if let Some(group) = groups.iter_mut().find(|group| group.group == CorrectionKind::Gain) {
             for (row, gain) in group.values.chunks_exact_mut(3).zip(&gains.rows) {
                 row.copy_from_slice(&gain.unwrap_or_default().map(|g| g as f32));
             }
+        }
+        if let Some(given) = given {
+            given.write_to(&mut groups, dataset, |train_index| self.vignetting_row(train_index));
         }
         groups
     }
@@ -210,6 +220,31 @@ impl Corrections {
         LearntGains::from_groups(dataset, groups, |train_index| self.exposure_row(train_index))
     }
 
+    /// What was learnt, as the blocks of a run are given it.
+    pub(super) fn to_given(&self, dataset: &Dataset, groups: &[CorrectionGroup]) -> GivenCorrections {
+        let find = |kind| groups.iter().find(|group| group.group == kind);
+        let images = || dataset.split.train.iter().map(|&index| &dataset.images[index]).enumerate();
+        let log_gains = find(CorrectionKind::Gain).map(|group| {
+            let gain = |(train_index, image): (usize, &ImageEntry)| {
+                let row = group.row(self.exposure_row(train_index)? as usize);
+                Some((image.name.to_string(), [row[0], row[1], row[2]]))
+            };
+            images().filter_map(gain).collect()
+        });
+        let vignetting = find(CorrectionKind::Vignetting).into_iter().flat_map(|group| {
+            let of_camera = |(train_index, image): (usize, &ImageEntry)| {
+                let row = self.vignetting_row(train_index)?;
+                Some((image.source_camera as u32, group.row(row as usize).to_vec()))
+            };
+            images().filter_map(of_camera).collect::<Vec<_>>()
+        });
+        GivenCorrections {
+            log_gains,
+            vignetting: vignetting.collect(),
+            sky: find(CorrectionKind::Sky).map(|group| group.values.clone()),
+        }
+    }
+
     /// Appends the sky in `groups` to splats in the coordinates of the dataset, and returns the number of its splats. `extent`
     /// is the size of the scene in its units.
     pub(super) fn append_sky(
@@ -253,13 +288,22 @@ fn frame_rows(dataset: &Dataset) -> GroupRows {
 }
 
 /// How a new run corrects colours, and its initial gains. For a resumed run, `decided` is the recorded mode; the
-/// measured gains are then the same.
+/// measured gains are then the same. `given` are the corrections of a block, which measures none.
 pub(super) fn initial_colours(
     recipe: &Recipe,
     loader: &Loader,
     memory_bytes: u64,
     decided: Option<Colours>,
+    given: Option<&GivenCorrections>,
 ) -> Result<(Colours, Gains), TrainError> {
+    if let Some(given) = given {
+        let rows = frame_rows(loader.dataset());
+        let row = |train_index: usize| rows.by_view.get(train_index).copied().flatten();
+        return Ok(match given.log_gains {
+            Some(_) => (Colours::GainsFromTracks, given.gains(loader.dataset(), rows.count, row)),
+            None => (Colours::None, Gains::default()),
+        });
+    }
     let mode = recipe.exposure.map_or(Exposure::Off, |exposure| exposure.mode);
     match (mode, decided) {
         (Exposure::Off, _) | (_, Some(Colours::None)) => return Ok((Colours::None, Gains::default())),

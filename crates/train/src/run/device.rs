@@ -61,6 +61,22 @@ impl Device {
         Ok(Self { engine, has_viewer, memory, monitor: ReportMonitor::default(), exported_splats: None })
     }
 
+    /// A device that only renders `splats` splats, for the end of a run that is trained in blocks. Returns an error if
+    /// memory does not suffice.
+    pub(super) fn for_rendering(
+        engine: Box<dyn Engine>,
+        has_viewer: bool,
+        config: &TrainConfig,
+        dataset: &Dataset,
+        splats: u64,
+    ) -> Result<Self, TrainError> {
+        let limit = config.max_memory_bytes();
+        let plan = MemoryPlan::predict_rendering(&config.recipe, dataset, splats, limit, &*engine);
+        let memory =
+            fitting_plan(if has_viewer { plan.with_viewer(dataset) } else { plan }, dataset, splats)?;
+        Ok(Self { engine, has_viewer, memory, monitor: ReportMonitor::new(splats), exported_splats: None })
+    }
+
     /// Loads the state with which the run begins or resumes; `monitor` holds the sums of its earlier reports. Returns an
     /// error if the engine cannot hold the state.
     pub(super) fn load(&mut self, state: TrainState, monitor: ReportMonitor) -> Result<(), EngineError> {
@@ -152,6 +168,7 @@ impl Device {
         sky: usize,
     ) -> Result<(), EngineError> {
         let scene = (splats.len() - sky) as u32;
+        self.engine.limit_memory(self.memory.device_bytes());
         self.engine.load_splats(splats, corrections)?;
         self.exported_splats = Some(scene);
         Ok(())
@@ -199,7 +216,11 @@ fn plan_memory(
     splats: u64,
 ) -> Result<MemoryPlan, TrainError> {
     let plan = MemoryPlan::predict(&config.recipe, dataset, splats, config.max_memory_bytes(), engine);
-    let plan = if has_viewer { plan.with_viewer(dataset) } else { plan };
+    fitting_plan(if has_viewer { plan.with_viewer(dataset) } else { plan }, dataset, splats)
+}
+
+/// Returns an error if a plan does not fit.
+fn fitting_plan(plan: MemoryPlan, dataset: &Dataset, splats: u64) -> Result<MemoryPlan, TrainError> {
     if plan.fits() {
         return Ok(plan);
     }

@@ -107,6 +107,16 @@ pub enum TrainError {
         /// Length and sample found.
         found: String,
     },
+    /// The run is a part of another one, or another part.
+    #[error("{}: run folder: is of {begun} (expected {now}); resume the run that it is a part of", path.display())]
+    OtherBlock {
+        /// The run folder.
+        path: PathBuf,
+        /// What the run has begun as.
+        begun: String,
+        /// What it was asked to resume as.
+        now: String,
+    },
     /// Too many images cannot be decoded.
     #[error("{}: images: {unreadable} of {present} cannot be read (expected at most a tenth); the first: {first}; repair or remove them", folder.display())]
     UnreadableImages {

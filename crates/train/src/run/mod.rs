@@ -16,6 +16,7 @@
 //! the evaluation, then the last line of `metrics.jsonl`. A killed run resumes at the first of these that is missing.
 
 mod advance;
+mod blocked;
 mod budget;
 mod clock;
 mod corrections;
@@ -43,6 +44,7 @@ use gausset_io::atomic::FileSystem;
 use gausset_io::dataset::{Dataset, Loader};
 use gausset_io::run_folder::config_path;
 
+use crate::block::Block;
 use crate::config::TrainConfig;
 use crate::events::{Event, RunOutcome};
 use crate::free_space::FreeSpaceViews;
@@ -58,6 +60,7 @@ use feed::Feed;
 use outputs::RunOutputs;
 
 pub use advance::AdvanceOutcome;
+pub use blocked::{BlockedRun, Totals};
 pub use corrections::with_refined_poses;
 pub use error::TrainError;
 pub use prepare::{Prediction, predict_memory, predict_run};
@@ -82,6 +85,8 @@ pub struct Session {
     pub stop: Arc<AtomicBool>,
     /// Whether a viewer is attached, which then gets a part of the memory.
     pub has_viewer: bool,
+    /// The block that the run trains; `None`: the whole scene.
+    pub block: Option<Block>,
 }
 
 /// A training run in its folder. It coordinates five parts, each with its own state:

@@ -17,6 +17,7 @@ use super::corrections::{self, Corrections};
 use super::device::{TIMED_VIEWS, measure_step_seconds};
 use super::feed::Feed;
 use super::{TrainError, init_file, start};
+use crate::block::Block;
 use crate::config::{RunRecord, TrainConfig, equivalent_views};
 use crate::free_space::FreeSpaceViews;
 use crate::memory::{MemoryPlan, loader_threads};
@@ -51,10 +52,20 @@ pub(super) fn normalised(dataset: Arc<Dataset>, by: Normalisation) -> Arc<Datase
     Arc::new(dataset)
 }
 
+/// The dataset of a run: normalised, and with the training images of the block that the run trains.
+pub(super) fn run_dataset(dataset: Arc<Dataset>, by: Normalisation, block: Option<&Block>) -> Arc<Dataset> {
+    let dataset = normalised(dataset, by);
+    let Some(block) = block else { return dataset };
+    let mut dataset = Arc::unwrap_or_clone(dataset);
+    block.limit(&mut dataset);
+    Arc::new(dataset)
+}
+
 /// The initial splats, with a note on their origin.
 pub(super) fn initial_splats(
     config: &TrainConfig,
     dataset: &Dataset,
+    block: Option<&Block>,
 ) -> Result<init::InitialSplats, TrainError> {
     let recipe = &config.recipe;
     let options = InitOptions {
@@ -72,7 +83,10 @@ pub(super) fn initial_splats(
             let load = LoadOptions { limits: ReadLimits { memory_bytes }, spz_frame };
             init_file::initial_splats(path, &load, &options, dataset)?
         }
-        None => init::initial_splats(dataset, &options),
+        None => match block.and_then(|block| block.with_initial_points(dataset)) {
+            Some(dataset) => init::initial_splats(&dataset, &options),
+            None => init::initial_splats(dataset, &options),
+        },
     };
     if start.splats.is_empty() {
         let path = config.data.init.as_ref().unwrap_or(&dataset.source).clone();
@@ -149,6 +163,7 @@ pub(super) fn run_record(
         stereo_side,
         background_points: None,
         contraction_radius: None,
+        block: None,
         offset: dataset.offset,
         normalisation: dataset.normalisation,
         up_rotation: up::rotation_of(config.up, dataset),
@@ -175,7 +190,12 @@ pub(super) fn learns_sky(background: Background, loader: &Loader) -> bool {
 }
 
 /// Facts about the scene that the recipe needs, in normalised coordinates.
-pub(super) fn scene_facts(recipe: &Recipe, record: &RunRecord, colours: ColourRows) -> SceneFacts {
+pub(super) fn scene_facts(
+    recipe: &Recipe,
+    record: &RunRecord,
+    colours: ColourRows,
+    block: Option<&Block>,
+) -> SceneFacts {
     let unit = record.normalisation.unit;
     let extent = record.scene_extent / unit;
     SceneFacts {
@@ -186,6 +206,7 @@ pub(super) fn scene_facts(recipe: &Recipe, record: &RunRecord, colours: ColourRo
         sky: record.sky,
         random_background: record.random_background,
         colours,
+        has_given_corrections: block.is_some_and(|block| block.corrections.is_some()),
     }
 }
 
@@ -228,7 +249,7 @@ pub fn predict_memory(
     dataset: &Arc<Dataset>,
     engine: &dyn Engine,
 ) -> Result<MemoryPlan, TrainError> {
-    let splats = initial_splats(config, dataset)?.splats.len() as u64;
+    let splats = initial_splats(config, dataset, None)?.splats.len() as u64;
     Ok(MemoryPlan::predict(&config.recipe, dataset, splats, config.max_memory_bytes(), engine))
 }
 
@@ -243,7 +264,7 @@ pub fn predict_run(
     stop: &AtomicBool,
 ) -> Result<Prediction, TrainError> {
     let recipe = &config.recipe;
-    let start = initial_splats(config, dataset)?;
+    let start = initial_splats(config, dataset, None)?;
     let splats = start.splats.len() as u64;
     let memory = MemoryPlan::predict(recipe, dataset, splats, config.max_memory_bytes(), engine);
     let without_time = Prediction { memory, splats, seconds: None };
@@ -253,11 +274,11 @@ pub fn predict_run(
     let loader = loader(config, dataset);
     let sky = learns_sky(config.background, &loader);
     let budget = MemoryPlan::opening_budget(memory.limit);
-    let (colours, gains) = corrections::initial_colours(recipe, &loader, budget, None)?;
+    let (colours, gains) = corrections::initial_colours(recipe, &loader, budget, None, None)?;
     let corrections = Corrections::new(recipe, colours, dataset, sky);
     let record = run_record(config, dataset, &engine.describe(), &start, colours, None, sky)?;
-    let scene = scene_facts(recipe, &record, corrections.colour_rows());
-    let state = TrainState::new(start.splats, corrections.initial_groups(&gains));
+    let scene = scene_facts(recipe, &record, corrections.colour_rows(), None);
+    let state = TrainState::new(start.splats, corrections.initial_groups(&gains, dataset, None));
     let mut feed = Feed::new(loader, recipe.seed, Cursor::default(), 0);
     engine.limit_memory(memory.device_bytes());
     engine.load(state)?;

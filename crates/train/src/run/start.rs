@@ -20,6 +20,7 @@ use super::feed::Feed;
 use super::outputs::{CheckpointHeader, RunOutputs};
 use super::requests::RequestQueue;
 use super::{Run, Session, TrainError, prepare};
+use crate::block::Block;
 use crate::config::{RecordedRun, RunRecord, TrainConfig};
 use crate::events::Event;
 use crate::memory::MemoryPlan;
@@ -39,6 +40,8 @@ struct RunSetup {
     state: TrainState,
     /// Header of the checkpoint that the state comes from.
     header: Option<CheckpointHeader>,
+    /// The block that the run trains, if it trains one.
+    block: Option<Block>,
 }
 
 impl Run {
@@ -54,17 +57,18 @@ impl Run {
         session: Session,
         events: &mut dyn FnMut(Event),
     ) -> Result<Self, TrainError> {
-        let Session { dataset, engine, device_choice, fs, stop, has_viewer } = session;
+        let Session { dataset, engine, device_choice, fs, stop, has_viewer, block } = session;
+        let given = block.as_ref().and_then(|block| block.corrections.as_ref());
         let config = make_absolute(config);
         let normalisation = prepare::normalisation(&dataset);
-        let dataset = prepare::normalised(dataset, normalisation);
+        let dataset = prepare::run_dataset(dataset, normalisation, block.as_ref());
         // All checks that can fail come before anything is written or removed.
-        let mut start = prepare::initial_splats(&config, &dataset)?;
+        let mut start = prepare::initial_splats(&config, &dataset, block.as_ref())?;
         let device = Device::new(engine, has_viewer, &config, &dataset, start.splats.len() as u64)?;
         let loader = prepare::loader(&config, &dataset);
         let budget = MemoryPlan::opening_budget(device.memory().limit);
         let sky = prepare::learns_sky(config.background, &loader);
-        let (colours, gains) = corrections::initial_colours(&config.recipe, &loader, budget, None)?;
+        let (colours, gains) = corrections::initial_colours(&config.recipe, &loader, budget, None, given)?;
         let corrections = Corrections::new(&config.recipe, colours, &dataset, sky);
         let (side, dense) = {
             let dense = DenseStart {
@@ -89,6 +93,7 @@ impl Run {
             device_choice,
             background_points,
             contraction_radius: background_points.and_then(|_| prepare::contraction_radius(&dataset)),
+            block: block.as_ref().map(|block| block.label.clone()),
             ..prepare::run_record(&config, &dataset, &device.describe(), &start, colours, side, sky)?
         };
         let recorded = RecordedRun { config: config.clone(), record };
@@ -98,8 +103,8 @@ impl Run {
         if let Some(dense) = dense.filter(|_| config.outputs.keep_depth) {
             dense::write_depth_maps(&*fs, &folder, &dataset, &dense.depths)?;
         }
-        let state = TrainState::new(start.splats, corrections.initial_groups(&gains));
-        let setup = RunSetup { dataset, fs, stop, device, loader, corrections, state, header: None };
+        let state = TrainState::new(start.splats, corrections.initial_groups(&gains, &dataset, given));
+        let setup = RunSetup { dataset, fs, stop, device, loader, corrections, state, header: None, block };
         Self::assemble(config, recorded.record, folder, setup)
     }
 
@@ -115,14 +120,16 @@ impl Run {
         session: Session,
         events: &mut dyn FnMut(Event),
     ) -> Result<Self, TrainError> {
-        let Session { dataset, engine, fs, stop, has_viewer, .. } = session;
+        let Session { dataset, engine, fs, stop, has_viewer, block, .. } = session;
+        let given = block.as_ref().and_then(|block| block.corrections.as_ref());
         let folder = RunFolder::open(&*fs, folder)?;
         let config_file = config_path(folder.root());
         let recorded = RecordedRun::read(&config_file)?;
         let config = recorded.resumed_with(&make_absolute(config).to_options(), &config_file)?;
         check_dataset(folder.root(), &recorded, &dataset)?;
         check_init(&recorded)?;
-        let dataset = prepare::normalised(dataset, recorded.record.normalisation);
+        check_block(folder.root(), &recorded.record, block.as_ref())?;
+        let dataset = prepare::run_dataset(dataset, recorded.record.normalisation, block.as_ref());
         let search = folder.newest_checkpoint(&*fs)?;
         for line in search.lines() {
             events(Event::Warning(RunWarning::DamagedCheckpoint(line)));
@@ -138,11 +145,11 @@ impl Run {
         let Some(found) = search.found else {
             let warning = RunWarning::NoCheckpoint { folder: folder.root().to_owned() };
             events(Event::Warning(warning));
-            let mut start = prepare::initial_splats(&config, &dataset)?;
+            let mut start = prepare::initial_splats(&config, &dataset, block.as_ref())?;
             let device = Device::new(engine, has_viewer, &config, &dataset, start.splats.len() as u64)?;
             let budget = MemoryPlan::opening_budget(device.memory().limit);
             let decided = Some(recorded.record.colours);
-            let (_, gains) = corrections::initial_colours(&config.recipe, &loader, budget, decided)?;
+            let (_, gains) = corrections::initial_colours(&config.recipe, &loader, budget, decided, given)?;
             if let Some(side) = recorded.record.stereo_side {
                 let dense = DenseStart {
                     config: &config,
@@ -158,8 +165,9 @@ impl Run {
                     dense::write_depth_maps(&*fs, &folder, &dataset, &depths)?;
                 }
             }
-            let state = TrainState::new(start.splats, corrections.initial_groups(&gains));
-            let setup = RunSetup { dataset, fs, stop, device, loader, corrections, state, header: None };
+            let state = TrainState::new(start.splats, corrections.initial_groups(&gains, &dataset, given));
+            let setup =
+                RunSetup { dataset, fs, stop, device, loader, corrections, state, header: None, block };
             return Self::assemble(config, recorded.record, folder, setup);
         };
         let header = CheckpointHeader::read(
@@ -172,7 +180,7 @@ impl Run {
         corrections.check_state(&found.path, &found.state, config.recipe.sh_degree)?;
         let (state, header) = (found.state, Some(header));
         let device = Device::new(engine, has_viewer, &config, &dataset, state.splats.len() as u64)?;
-        let setup = RunSetup { dataset, fs, stop, device, loader, corrections, state, header };
+        let setup = RunSetup { dataset, fs, stop, device, loader, corrections, state, header, block };
         Self::assemble(config, recorded.record, folder, setup)
     }
 
@@ -183,9 +191,9 @@ impl Run {
         folder: RunFolder,
         setup: RunSetup,
     ) -> Result<Self, TrainError> {
-        let RunSetup { dataset, fs, stop, mut device, loader, corrections, state, header } = setup;
+        let RunSetup { dataset, fs, stop, mut device, loader, corrections, state, header, block } = setup;
         let last = header.as_ref().map(|header| header.step);
-        let scene = prepare::scene_facts(&config.recipe, &record, corrections.colour_rows());
+        let scene = prepare::scene_facts(&config.recipe, &record, corrections.colour_rows(), block.as_ref());
         let outputs = RunOutputs::open(fs, folder, record, &config.outputs, last)?;
         let cursor = header.as_ref().map(|header| header.cursor).unwrap_or_default();
         let cache_bytes = MemoryPlan::downsampled_budget(device.memory().limit);
@@ -253,6 +261,16 @@ pub fn check_dataset(folder: &Path, recorded: &RecordedRun, dataset: &Dataset) -
         });
     }
     Ok(())
+}
+
+/// Checks that a run resumes as the block that it has begun as.
+fn check_block(folder: &Path, record: &RunRecord, block: Option<&Block>) -> Result<(), TrainError> {
+    let (begun, now) = (record.block.as_deref(), block.map(|block| &*block.label));
+    if begun == now {
+        return Ok(());
+    }
+    let [begun, now] = [begun, now].map(|label| label.unwrap_or("a whole scene").to_owned());
+    Err(TrainError::OtherBlock { path: folder.to_owned(), begun, now })
 }
 
 /// Checks that the `--init` file, if there is one and it still exists, is the one of the run.

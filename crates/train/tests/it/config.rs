@@ -36,6 +36,7 @@ fn recorded(config: TrainConfig) -> RecordedRun {
         stereo_side: Some(400),
         background_points: Some(4_377),
         contraction_radius: Some(0.7),
+        block: Some("block 2 of 4, division 00ff".to_owned()),
         offset: Some([431_000.0, 5_412_000.0, 312.25]),
         normalisation: Normalisation { centre: [0.1, -7.0, 1.0 / 3.0], unit: 1.0 / 7.0 },
         up_rotation: [[1.0, 0.0, 0.0], [0.0, 0.6, 0.8], [0.0, -0.8, 0.6]],
@@ -399,6 +400,10 @@ fn what_a_run_has_recorded_is_a_config_file_whatever_it_chose() {
         (vec![("sh-degree", "0")], vec!["lr-sh-rest", "initial-splats"]),
         // A run with a time budget that was stopped.
         (vec![("time-budget", "'9s'")], vec!["steps", "initial-splats"]),
+        (
+            vec![("blocks", "'2'")],
+            vec!["time-budget", "eval-every", "export-every", "keep-depth", "refine-poses", "initial-splats"],
+        ),
     ] {
         let given = choices.iter().fold(
             TrainOptions { data: Some("scene".into()), ..TrainOptions::default() },

@@ -12,6 +12,7 @@ const SCENE: SceneFacts = SceneFacts {
     sky: false,
     random_background: false,
     colours: ColourRows { gains: 0, vignetting: 0, is_measured: true },
+    has_given_corrections: false,
 };
 
 fn recipe(given: TrainOptions) -> Recipe {

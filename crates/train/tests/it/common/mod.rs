@@ -77,6 +77,7 @@ pub fn session_on(dataset: Arc<Dataset>, engine: Box<dyn Engine>, stop: &Arc<Ato
         fs: Arc::new(Disk),
         stop: Arc::clone(stop),
         has_viewer: false,
+        block: None,
     }
 }
 

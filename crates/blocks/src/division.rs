@@ -1,0 +1,135 @@
+//! The file of a division: `RUN/blocks/division.json`.
+
+use serde::{Deserialize, Serialize};
+use xxhash_rust::xxh3::xxh3_128;
+
+use crate::{Cell, Ground};
+
+/// First key of the file.
+const FORMAT: &str = "gausset division";
+/// Its version.
+const VERSION: u32 = 1;
+/// Maximum number of blocks.
+const MAX_BLOCKS: usize = 1_000;
+
+/// How a set is divided. Nothing in it depends on the machine.
+#[derive(Clone, Debug, PartialEq, Serialize, Deserialize)]
+#[serde(deny_unknown_fields)]
+pub struct Division {
+    format: String,
+    version: u32,
+    /// XXH3-128 of the file with an empty hash.
+    hash: String,
+    /// Version of Gausset.
+    pub gausset: String,
+    /// Fingerprint of the dataset.
+    pub fingerprint: String,
+    /// The ground, in normalised coordinates.
+    pub ground: Ground,
+    /// The blocks.
+    pub blocks: Vec<BlockPlan>,
+    /// Training images in no block, because they show nothing of the scene or too little.
+    pub unused: Vec<String>,
+}
+
+/// A block of a division.
+#[derive(Clone, Debug, PartialEq, Serialize, Deserialize)]
+#[serde(deny_unknown_fields)]
+pub struct BlockPlan {
+    /// Its cell.
+    pub cell: Cell,
+    /// Steps of its run.
+    pub steps: u64,
+    /// Maximum number of splats of its run.
+    pub max_splats: u64,
+    /// Share of them that is expected inside the cell.
+    pub kept: f64,
+    /// Names of its images, sorted.
+    pub images: Vec<String>,
+}
+
+/// Why a division cannot be used.
+#[derive(Clone, Debug, PartialEq, Eq, thiserror::Error)]
+pub enum DivisionError {
+    /// Not JSON of a division.
+    #[error("not a division: {0}")]
+    Format(String),
+    /// A field has a value that no division has.
+    #[error("{field}: expected {expected}, found {found}")]
+    Value {
+        /// The field.
+        field: &'static str,
+        /// Expected value.
+        expected: String,
+        /// Found value.
+        found: String,
+    },
+}
+
+impl Division {
+    /// A division of the dataset with this fingerprint.
+    #[must_use]
+    pub fn new(fingerprint: String, ground: Ground, blocks: Vec<BlockPlan>, unused: Vec<String>) -> Self {
+        let (format, gausset) = (FORMAT.to_owned(), env!("CARGO_PKG_VERSION").to_owned());
+        let mut division = Self {
+            format,
+            version: VERSION,
+            hash: String::new(),
+            gausset,
+            fingerprint,
+            ground,
+            blocks,
+            unused,
+        };
+        division.hash = division.computed_hash();
+        division
+    }
+
+    /// Text of the file.
+    #[must_use]
+    pub fn to_json(&self) -> String {
+        serde_json::to_string_pretty(self).unwrap_or_default() + "\n"
+    }
+
+    /// Reads the text of a file.
+    ///
+    /// # Errors
+    /// Not a division, one of another version, or one that was changed since it was written.
+    pub fn from_json(text: &str) -> Result<Self, DivisionError> {
+        let read: Self =
+            serde_json::from_str(text).map_err(|error| DivisionError::Format(error.to_string()))?;
+        let check = |field, is_right: bool, expected: String, found: String| match is_right {
+            true => Ok(()),
+            false => Err(DivisionError::Value { field, expected, found }),
+        };
+        check("format", read.format == FORMAT, FORMAT.to_owned(), read.format.clone())?;
+        check("version", read.version == VERSION, VERSION.to_string(), read.version.to_string())?;
+        let count = read.blocks.len();
+        check(
+            "blocks",
+            (1..=MAX_BLOCKS).contains(&count),
+            format!("1..{MAX_BLOCKS} blocks"),
+            count.to_string(),
+        )?;
+        let hash = read.computed_hash();
+        check("hash", read.hash == hash, format!("{hash}, as of this content"), read.hash.clone())?;
+        Ok(read)
+    }
+
+    /// Identifies the division.
+    #[must_use]
+    pub fn hash(&self) -> &str {
+        &self.hash
+    }
+
+    /// The name of a block (counted from 0) for messages and records.
+    #[must_use]
+    pub fn label(&self, block: usize) -> String {
+        format!("block {} of {}, division {}", block + 1, self.blocks.len(), self.hash)
+    }
+
+    fn computed_hash(&self) -> String {
+        let without = Self { hash: String::new(), ..self.clone() };
+        format!("{:032x}", xxh3_128(without.to_json().as_bytes()))
+    }
+}

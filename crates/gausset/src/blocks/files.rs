@@ -1,0 +1,133 @@
+//! The folder `blocks` of a run.
+
+use std::io::{ErrorKind, Write};
+use std::path::{Path, PathBuf};
+
+use gausset_blocks::Division;
+use gausset_io::atomic::{Disk, FileSystem, Overwrite, plain_reason, write_atomic};
+use gausset_io::run_folder::RunFolder;
+use gausset_io::{input, ownership};
+use gausset_train::{GivenCorrections, TrainError};
+use serde_json::json;
+
+use super::Contribution;
+use crate::Failure;
+
+/// Name of the folder, and its purpose in the ownership marker.
+const FOLDER: &str = "blocks";
+/// Files in it.
+const DIVISION: &str = "division.json";
+const SHARED: &str = "shared.json";
+const MERGED: &str = "merged.json";
+/// Folder of the coarse run.
+const COARSE: &str = "coarse";
+/// Size limit of a file: names of a million images.
+const MAX_BYTES: u64 = 256 << 20;
+
+/// The folder `RUN/blocks`.
+pub(super) struct BlocksFolder {
+    path: PathBuf,
+}
+
+impl BlocksFolder {
+    /// Creates or reuses the folder in that of a run.
+    pub(super) fn claim(run: &Path) -> Result<Self, Failure> {
+        let path = run.join(FOLDER);
+        ownership::claim_for_files(&Disk, &path, FOLDER, [DIVISION, SHARED, MERGED], Overwrite::Refuse)?;
+        Ok(Self { path })
+    }
+
+    /// Removes what an earlier run has left in the folder. Files that Gausset did not write stay.
+    pub(super) fn clear(run: &Path) -> Result<(), Failure> {
+        let path = run.join(FOLDER);
+        if !ownership::is_gausset_owned(&path, FOLDER) {
+            return Ok(());
+        }
+        for name in [DIVISION, SHARED, MERGED] {
+            match Disk.remove(&path.join(name)) {
+                Err(error) if error.kind() != ErrorKind::NotFound => {
+                    return Err(failure(
+                        "write",
+                        &path.join(name),
+                        format!("remove: {}", plain_reason(&error)),
+                    ));
+                }
+                _ => {}
+            }
+        }
+        for entry in input::read_dir(&path).into_iter().flatten().flatten() {
+            let part = entry.path();
+            let name = entry.file_name();
+            let is_part = name == COARSE || name.to_str().is_some_and(|name| name.parse::<u32>().is_ok());
+            if is_part && part.is_dir() {
+                RunFolder::create(&Disk, &part, Overwrite::Replace).map_err(TrainError::from)?;
+            }
+        }
+        Ok(())
+    }
+
+    /// Folder of the coarse run.
+    pub(super) fn coarse(&self) -> PathBuf {
+        self.path.join(COARSE)
+    }
+
+    /// Folder of a block's run; blocks count from 0, folders from 1.
+    pub(super) fn block(&self, index: usize) -> PathBuf {
+        self.path.join(format!("{:03}", index + 1))
+    }
+
+    /// Reads the division; `None` if there is none yet. It must be of the dataset with this fingerprint.
+    pub(super) fn read_division(&self, fingerprint: &str) -> Result<Option<Division>, Failure> {
+        let path = self.path.join(DIVISION);
+        let text = match input::read_to_string(&path, MAX_BYTES) {
+            Ok(text) => text,
+            Err(error) if error.kind() == ErrorKind::NotFound => return Ok(None),
+            Err(error) => return Err(failure("read", &path, plain_reason(&error))),
+        };
+        let refused = |what: String| failure("division", &path, format!("{what}; {REMEDY}"));
+        let division = Division::from_json(&text).map_err(|error| refused(error.to_string()))?;
+        if division.fingerprint != fingerprint {
+            let found = &division.fingerprint;
+            return Err(refused(format!(
+                "fingerprint: expected that of the data, {fingerprint}, found {found}"
+            )));
+        }
+        Ok(Some(division))
+    }
+
+    /// Writes a division, and what its blocks are given; the division last, because it says that both exist.
+    pub(super) fn write_division(
+        &self,
+        division: &Division,
+        given: &GivenCorrections,
+    ) -> Result<(), Failure> {
+        self.write(SHARED, &(serde_json::to_string_pretty(given).unwrap_or_default() + "\n"))?;
+        self.write(DIVISION, &division.to_json())
+    }
+
+    /// Reads what the blocks are given.
+    pub(super) fn read_corrections(&self) -> Result<GivenCorrections, Failure> {
+        let path = self.path.join(SHARED);
+        let text = input::read_to_string(&path, MAX_BYTES)
+            .map_err(|error| failure("read", &path, plain_reason(&error)))?;
+        serde_json::from_str(&text).map_err(|error| failure("division", &path, format!("{error}; {REMEDY}")))
+    }
+
+    /// Writes what each block has contributed.
+    pub(super) fn write_merged(&self, division: &Division, blocks: &[Contribution]) -> Result<(), Failure> {
+        let merged = json!({ "division": division.hash(), "blocks": blocks });
+        self.write(MERGED, &(serde_json::to_string_pretty(&merged).unwrap_or_default() + "\n"))
+    }
+
+    fn write(&self, name: &str, text: &str) -> Result<(), Failure> {
+        write_atomic(&Disk, &self.path.join(name), |file| file.write_all(text.as_bytes()))?;
+        Ok(())
+    }
+}
+
+/// What to do about a division that cannot be used.
+const REMEDY: &str = "put the file back, or train again with ⟨force⟩";
+
+fn failure(code: &'static str, path: &Path, what: String) -> Failure {
+    Failure::new(code, format!("{}: {what}", path.display()))
+}

@@ -1,0 +1,386 @@
+//! Trains a scene in blocks: for sets that one run cannot hold.
+//!
+//! ```text
+//! RUN/                    an ordinary run folder: configuration, and at the end the result and its evaluation
+//! RUN/blocks/coarse/      a coarse run on all training images: gains, sky, and where the splats are
+//! RUN/blocks/division.json, shared.json      the division, and what all blocks are given
+//! RUN/blocks/001/, …      the runs of the blocks, one after the other
+//! RUN/blocks/merged.json  what each block has contributed
+//! ```
+//! Every part is a run that resumes; whatever is missing is done, and what is finished is not repeated. So the same command
+//! goes on after an interruption, and its result has the same bytes.
+
+mod files;
+mod survey;
+
+use std::path::{Path, PathBuf};
+use std::sync::Arc;
+
+use gausset_blocks::{BlockPlan, Division, Ground, SetSize, block_sizes, choose_images, divide};
+use gausset_core::Splats;
+use gausset_core::engine::{CorrectionGroup, Engine};
+use gausset_io::atomic::{Disk, Overwrite};
+use gausset_io::dataset::{self, Tracks};
+use gausset_io::run_folder::{newest_checkpoint, splats_path};
+use gausset_io::splat::{self, LoadOptions, ReadLimits};
+use gausset_train::{
+    Block, BlockedRun, Blocks, GivenCorrections, MemoryPlan, RunEnd, RunOutcome, Session, Totals,
+    TrainConfig, read_outcome,
+};
+use serde::Serialize;
+
+use crate::training::{RunSettings, Task, Trained, Trainer, warn_about_dataset, with_absolute_paths};
+use crate::{Event, Failure, Host, Stage};
+use files::BlocksFolder;
+
+/// Fewer images than this are too few for a block: it would know its cell from few sides.
+const FEW_IMAGES: usize = 30;
+
+/// A job that trains a scene in blocks.
+struct BlocksJob<'a, 'h> {
+    whole: BlockedRun,
+    folder: BlocksFolder,
+    settings: RunSettings,
+    host: &'a mut Host<'h>,
+}
+
+/// Contribution of a block to the merged set, for `merged.json`.
+#[derive(Debug, Serialize)]
+struct Contribution {
+    block: usize,
+    images: usize,
+    steps: u64,
+    /// Splats that it trained, and those inside its cell.
+    splats: usize,
+    kept: usize,
+    seconds: f64,
+    cpu_seconds: f64,
+}
+
+/// Trains a new or an interrupted run in blocks to the end, or until the job is asked to stop.
+///
+/// # Errors
+/// Any error of dataset, folder, options or device, and those of the parts.
+pub(crate) fn train(task: Task, settings: RunSettings, host: &mut Host<'_>) -> Result<Trained, Failure> {
+    let config = task.first_config()?;
+    let (engine, _) = task.engine(&config, settings, host)?;
+    let dataset = Arc::new(dataset::open(&config.data.path, &config.open_options())?);
+    warn_about_dataset(&dataset, host);
+    let whole = match &task {
+        Task::New(options, folder, overwrite) => {
+            let config = with_absolute_paths(TrainConfig::resolve_for(options, &dataset)?)?;
+            let whole = BlockedRun::start(config, folder, *overwrite, dataset, &engine.describe(), &Disk)?;
+            if *overwrite == Overwrite::Replace {
+                BlocksFolder::clear(folder)?;
+            }
+            whole
+        }
+        Task::Resume(config, folder) => {
+            if let Some(outcome) = read_outcome(folder)? {
+                host.stage(Stage::TrainedAlready);
+                return Ok(Trained::new(folder.clone(), outcome, &dataset, config.data.allow_missing));
+            }
+            BlockedRun::open(config, folder, dataset, &Disk)?
+        }
+    };
+    host.report(Event::RunFolder(whole.folder().to_owned()));
+    let folder = BlocksFolder::claim(whole.folder())?;
+    BlocksJob { whole, folder, settings, host }.run(engine)
+}
+
+impl BlocksJob<'_, '_> {
+    fn run(mut self, mut engine: Box<dyn Engine>) -> Result<Trained, Failure> {
+        let (splats, groups) = match self.coarse_run()? {
+            Some(coarse) => coarse,
+            None => return Ok(self.stopped("in the coarse run")),
+        };
+        let division = match self.folder.read_division(&self.whole.recorded().record.fingerprint)? {
+            Some(division) => division,
+            None => {
+                let division = self.divide(&splats, &mut *engine)?;
+                self.folder.write_division(&division, &self.whole.given_corrections(&groups))?;
+                division
+            }
+        };
+        drop((splats, engine));
+        self.report_division(&division);
+        let given = self.folder.read_corrections()?;
+        let mut outcomes = Vec::new();
+        for index in 0..division.blocks.len() {
+            match self.block_run(&division, index, &given)? {
+                Some(outcome) => outcomes.push(outcome),
+                None => {
+                    let place = format!("in block {} of {}", index + 1, division.blocks.len());
+                    return Ok(self.stopped(&place));
+                }
+            }
+        }
+        self.finish(&division, &outcomes, groups)
+    }
+
+    /// Trains the coarse run on all training images, unless it is finished. Returns its splats in normalised coordinates,
+    /// and its corrections; `None` if the job was asked to stop.
+    fn coarse_run(&mut self) -> Result<Option<(Splats, Vec<CorrectionGroup>)>, Failure> {
+        let folder = self.folder.coarse();
+        let options = TrainConfig::resolve_part(self.whole.coarse_options(), None)?.open_options();
+        let data = &self.whole.recorded().config.data.path;
+        let dataset = Arc::new(dataset::open(data, &options)?);
+        let config = self.whole.coarse_config(&dataset)?;
+        let split = &self.whole.dataset().split.train;
+        let images =
+            split.iter().map(|&index| Arc::clone(&self.whole.dataset().images[index].name)).collect();
+        let block =
+            Block { label: "all images, coarsely".to_owned(), images, points: None, corrections: None };
+        self.host.stage(Stage::CoarseRun { images: block.images.len(), steps: config.recipe.steps });
+        if self.part_run(&folder, config, dataset, block)?.is_none() {
+            return Ok(None);
+        }
+        let found = newest_checkpoint(&Disk, &folder).map_err(gausset_train::TrainError::from)?.found;
+        let state = found.ok_or_else(|| {
+            let line = format!(
+                "{}: checkpoints: none is complete (expected that of the last step)",
+                folder.display()
+            );
+            Failure::new("checkpoint", line)
+        })?;
+        Ok(Some((state.state.splats, state.state.corrections)))
+    }
+
+    /// Divides the set by the splats of the coarse run.
+    fn divide(&mut self, coarse: &Splats, engine: &mut dyn Engine) -> Result<Division, Failure> {
+        let recorded = self.whole.recorded();
+        let (config, record) = (&recorded.config, &recorded.record);
+        let dataset = self.whole.dataset();
+        let train = &dataset.split.train;
+        let centres: Vec<[f64; 3]> = train.iter().map(|&index| dataset.images[index].pose.centre()).collect();
+        let ground = Ground::new(&record.up_rotation, &centres);
+        let places: Vec<[f64; 2]> = coarse.means.iter().map(|&mean| ground.place(mean)).collect();
+        let cameras: Vec<[f64; 2]> = centres.iter().map(|&centre| ground.place_of(centre)).collect();
+        let groups: Vec<Option<u32>> = train.iter().map(|&index| dataset.images[index].frame).collect();
+        let set = SetSize {
+            images: train.len() as u64,
+            steps: config.recipe.steps,
+            splats: config.recipe.max_splats,
+        };
+        let limit = config.max_memory_bytes();
+        let fitting = MemoryPlan::predict(&config.recipe, dataset, 0, limit, engine).max_fitting_splats();
+        let fitting = fitting.unwrap_or(0);
+        let mut count = match config.blocks {
+            Blocks::Count(count) => count,
+            Blocks::Auto | Blocks::Off => set.splats.div_ceil(fitting.max(1)).clamp(1, MAX_AUTOMATIC) as u32,
+        };
+        loop {
+            let cells = divide(&places, count);
+            let shares =
+                survey::shares(self.whole.dataset(), record, coarse, &places, &cells, engine, self.host)?;
+            let images = choose_images(&shares, &cameras, &groups, &cells);
+            let inside =
+                |cell: &gausset_blocks::Cell| places.iter().filter(|&&place| cell.contains(place)).count();
+            let coarse: Vec<u64> = cells.iter().map(|cell| inside(cell) as u64).collect();
+            let sizes = block_sizes(set, &coarse, &shares, &images);
+            let too_large = sizes.iter().any(|size| size.splats > fitting)
+                || images.iter().any(|images| images.len() >= gausset_blocks::MAX_IMAGES);
+            let can_be_more = u64::from(count) < MAX_AUTOMATIC && cells.len() == count as usize;
+            if config.blocks == Blocks::Auto && too_large && can_be_more {
+                count += (count / 4).max(1);
+                continue;
+            }
+            let name = |&image: &usize| dataset.images[train[image]].name.to_string();
+            let used = |image: &usize| images.iter().any(|images| images.binary_search(image).is_ok());
+            let unused = (0..train.len()).filter(|image| !used(image)).map(|image| name(&image)).collect();
+            let blocks = cells.iter().zip(&sizes).zip(&images).map(|((cell, size), images)| BlockPlan {
+                cell: *cell,
+                steps: size.steps,
+                max_splats: size.splats,
+                kept: size.kept,
+                images: images.iter().map(name).collect(),
+            });
+            return Ok(Division::new(record.fingerprint.clone(), ground, blocks.collect(), unused));
+        }
+    }
+
+    /// Reports what is worth knowing about a division.
+    fn report_division(&mut self, division: &Division) {
+        let blocks = &division.blocks;
+        self.host.stage(Stage::Divided { images: blocks.iter().map(|block| block.images.len()).collect() });
+        if let Blocks::Count(asked) = self.whole.recorded().config.blocks
+            && asked as usize != blocks.len()
+        {
+            let line = format!("{} blocks, because more would be empty (asked for {asked})", blocks.len());
+            self.host.warn(TOPIC, line);
+        }
+        let few: Vec<String> = (1..)
+            .zip(blocks)
+            .filter(|(_, b)| b.images.len() < FEW_IMAGES)
+            .map(|(n, _)| n.to_string())
+            .collect();
+        if !few.is_empty() {
+            let line = format!(
+                "blocks with fewer than {FEW_IMAGES} images: {}; fewer blocks would look better",
+                few.join(", ")
+            );
+            self.host.warn(TOPIC, line);
+        }
+        if let Some(first) = division.unused.first() {
+            let line = format!(
+                "{} training images show nothing of the scene and are in no block; the first: {first}",
+                division.unused.len()
+            );
+            self.host.warn(TOPIC, line);
+        }
+    }
+
+    /// Trains a block, unless it is finished. `None` if the job was asked to stop.
+    fn block_run(
+        &mut self,
+        division: &Division,
+        index: usize,
+        given: &GivenCorrections,
+    ) -> Result<Option<RunOutcome>, Failure> {
+        let plan = &division.blocks[index];
+        let config = self.whole.block_config(plan.steps, plan.max_splats)?;
+        let dataset = Arc::clone(self.whole.dataset());
+        let images = plan.images.iter().map(|name| Arc::from(name.as_str())).collect();
+        let block = Block {
+            label: division.label(index),
+            points: Some(self.initial_points(division, index)?),
+            images,
+            corrections: Some(given.clone()),
+        };
+        self.host.stage(Stage::BlockRun {
+            block: index + 1,
+            blocks: division.blocks.len(),
+            images: plan.images.len(),
+            steps: plan.steps,
+            later_steps: division.blocks[index + 1..].iter().map(|block| block.steps).sum(),
+        });
+        self.part_run(&self.folder.block(index), config, dataset, block)
+    }
+
+    /// Which points of the dataset a block starts with: those that its images see or, if that is unknown, those in and
+    /// next to its cell.
+    fn initial_points(&self, division: &Division, index: usize) -> Result<Vec<bool>, Failure> {
+        let dataset = self.whole.dataset();
+        let limit = self.whole.recorded().config.max_memory_bytes();
+        let tracks: Tracks = dataset.read_tracks(MemoryPlan::tracks_budget(limit))?;
+        let plan = &division.blocks[index];
+        if tracks.is_empty() {
+            let is_near = |position| plan.cell.is_near(division.ground.place_of(position));
+            return Ok(dataset.points.iter().map(|point| is_near(point.position)).collect());
+        }
+        let mut is_seen = vec![false; dataset.points.len()];
+        for (image, entry) in dataset.images.iter().enumerate() {
+            if plan.images.binary_search_by(|name| name.as_str().cmp(&entry.name)).is_ok() {
+                tracks.points_of(image).iter().for_each(|&point| is_seen[point as usize] = true);
+            }
+        }
+        Ok(is_seen)
+    }
+
+    /// Trains a part in its folder: begins, resumes, or returns the outcome of a finished one. `None` if the job was asked
+    /// to stop.
+    fn part_run(
+        &mut self,
+        folder: &Path,
+        config: TrainConfig,
+        dataset: Arc<dataset::Dataset>,
+        block: Block,
+    ) -> Result<Option<RunOutcome>, Failure> {
+        let settings = RunSettings { report: false, profile: false, tensorboard: false, ..self.settings };
+        let record = &self.whole.recorded().record;
+        let kind = (record.device.clone(), record.device_name.clone());
+        let outer = &mut *self.host;
+        let stop = outer.stop();
+        let mut forward = |event| {
+            // The run that the user knows is the whole one.
+            if !matches!(event, Event::RunFolder(_) | Event::Stage(Stage::TrainingStopped { .. })) {
+                outer.report(event);
+            }
+        };
+        let mut host = Host::new(stop, &mut forward);
+        let trained =
+            Trainer::train_part(folder, config, dataset, block, (&kind.0, &kind.1), settings, &mut host)?;
+        Ok(trained.filter(|outcome| outcome.end == RunEnd::Finished))
+    }
+
+    /// Merges the splats of the blocks, and finishes the run with them.
+    fn finish(
+        self,
+        division: &Division,
+        outcomes: &[RunOutcome],
+        groups: Vec<CorrectionGroup>,
+    ) -> Result<Trained, Failure> {
+        let Self { whole, folder, settings, host } = self;
+        let config = &whole.recorded().config;
+        let memory_bytes = config.max_memory_bytes();
+        let from_dataset = whole.recorded().record.normalisation.dataset_from_normalised().inverse();
+        let mut merged = Splats::with_capacity(config.recipe.sh_degree, 0);
+        let mut contributions = Vec::new();
+        for (index, (plan, outcome)) in division.blocks.iter().zip(outcomes).enumerate() {
+            let path = splats_path(&folder.block(index));
+            let load = LoadOptions { limits: ReadLimits { memory_bytes }, ..LoadOptions::default() };
+            let mut splats =
+                splat::load(&path, &load)?.scene().into_owned().with_sh_degree(config.recipe.sh_degree);
+            from_dataset.apply_to_splats(&mut splats);
+            let kept = plan.cell.append_owned(&splats, &division.ground, &mut merged);
+            contributions.push(Contribution {
+                block: index + 1,
+                images: plan.images.len(),
+                steps: outcome.summary.steps,
+                splats: splats.len(),
+                kept,
+                seconds: outcome.summary.seconds,
+                cpu_seconds: outcome.summary.cpu_seconds,
+            });
+        }
+        folder.write_merged(division, &contributions)?;
+        host.stage(Stage::Merged { splats: merged.len() as u64, blocks: contributions.len() });
+        let record = &whole.recorded().record;
+        let (engine, _) = settings.device.engine_for_training(
+            config.threads(),
+            Some((&record.device, &record.device_name)),
+            host,
+        )?;
+        let session = Session {
+            dataset: Arc::clone(whole.dataset()),
+            engine,
+            device_choice: None,
+            fs: Arc::new(Disk),
+            stop: Arc::clone(host.stop()),
+            has_viewer: host.watcher().is_some(),
+            block: None,
+        };
+        let allow_missing = config.data.allow_missing;
+        let run = whole.finish(merged, groups, totals(outcomes), session)?;
+        Trainer::of_run(run, settings, allow_missing).finish_started(host)
+    }
+
+    /// The result of a job that was asked to stop.
+    fn stopped(self, place: &str) -> Trained {
+        let run: PathBuf = self.whole.folder().to_owned();
+        self.host.stage(Stage::BlocksStopped { place: place.to_owned(), run: run.clone() });
+        Trained::before_start(run)
+    }
+}
+
+/// Topic of warnings about a division.
+const TOPIC: &str = "the blocks";
+/// Maximum number of blocks that are chosen automatically.
+const MAX_AUTOMATIC: u64 = 1_000;
+
+/// What the runs of all blocks took.
+fn totals(outcomes: &[RunOutcome]) -> Totals {
+    let mut totals = Totals::default();
+    for outcome in outcomes {
+        totals.steps += outcome.summary.steps;
+        totals.seconds += outcome.summary.seconds;
+        totals.step_seconds += outcome.summary.step_seconds;
+        totals.cpu_seconds += outcome.summary.cpu_seconds;
+        for image in &outcome.skipped {
+            if !totals.skipped.iter().any(|known| known.name == image.name) {
+                totals.skipped.push(image.clone());
+            }
+        }
+    }
+    totals
+}
