@@ -78,7 +78,7 @@
 #![cfg_attr(not(test), deny(clippy::disallowed_methods))]
 
 pub mod aligner;
-mod blocks;
+pub mod blocks;
 pub mod broadcast;
 pub mod clean;
 pub mod convert;

@@ -5,11 +5,12 @@ use std::path::{Path, PathBuf};
 
 use clap::Args;
 use gausset::Failure;
+use gausset::blocks::{BlocksStatus, PartStatus};
 use gausset::saved_run::{SavedRun, read_splats};
 use gausset::splat_info::SplatInfo;
 use gausset_io::dataset::{self, Dataset, DatasetError, DatasetKind, OpenOptions, exports};
 use gausset_io::splat;
-use gausset_train::{RunSummary, read_summary};
+use gausset_train::{Blocks, RunSummary, read_summary};
 use serde::Serialize;
 
 use super::exposure;
@@ -69,6 +70,9 @@ struct RunInfo<'a> {
     summary: &'a RunSummary,
     /// Steps of the whole run.
     total_steps: u64,
+    /// The parts of a run in blocks.
+    #[serde(skip_serializing_if = "Option::is_none")]
+    blocks: Option<&'a BlocksStatus>,
     data: &'a Path,
     train_images: u64,
     test_images: u64,
@@ -246,9 +250,13 @@ fn run_info(path: &Path, console: &Console) -> Result<Status, EarlyExit> {
     let run = SavedRun::read(path)?;
     let summary = read_summary(path).map_err(Failure::from)?;
     let (config, record) = (&run.recorded.config, &run.recorded.record);
+    let is_in_blocks = config.blocks != Blocks::Off;
+    let blocks = is_in_blocks.then(|| BlocksStatus::read(path, &run.recorded)).transpose()?;
+    let [done, all] = blocks.as_ref().map_or([summary.steps, config.recipe.steps], BlocksStatus::steps);
     let info = RunInfo {
         summary: &summary,
-        total_steps: config.recipe.steps,
+        total_steps: all,
+        blocks: blocks.as_ref(),
         data: &config.data.path,
         train_images: record.train_images,
         test_images: record.test_images,
@@ -259,10 +267,11 @@ fn run_info(path: &Path, console: &Console) -> Result<Status, EarlyExit> {
         version: &record.version,
     };
     console.json_or_text(&info, || {
-        let steps = format!("{} of {}", grouped(summary.steps), grouped(config.recipe.steps));
+        let steps = format!("{} of {}", grouped(done), grouped(all));
         let psnr = summary.psnr.map_or_else(|| "not measured".to_owned(), |psnr| decibels(Some(psnr)));
         let views = format!("{} train, {} test", grouped(record.train_images), grouped(record.test_images));
         let mut rows = vec![("steps", steps), ("splats", grouped(summary.splats)), ("PSNR", psnr)];
+        rows.extend(blocks.iter().map(|blocks| ("blocks", describe_blocks(blocks))));
         rows.extend(scores::facts(summary.ssim, &summary.scores));
         rows.extend([
             ("time", duration(summary.seconds)),
@@ -278,4 +287,18 @@ fn run_info(path: &Path, console: &Console) -> Result<Status, EarlyExit> {
         table::facts(&rows)
     })?;
     Ok(Status::Done)
+}
+
+/// How far a run in blocks has come: `1 of 3 finished, block 2: 500 of 7,000 steps`.
+fn describe_blocks(status: &BlocksStatus) -> String {
+    let BlocksStatus { coarse, blocks } = status;
+    let progress =
+        |part: &PartStatus| format!("{} of {} steps", grouped(part.steps), grouped(part.total_steps));
+    if blocks.is_empty() {
+        return format!("coarse run: {}", progress(coarse));
+    }
+    let finished = blocks.iter().filter(|block| block.is_finished).count();
+    let line = format!("{finished} of {} finished", blocks.len());
+    let running = (1..).zip(blocks).find(|(_, block)| !block.is_finished);
+    running.map_or(line.clone(), |(number, block)| format!("{line}, block {number}: {}", progress(block)))
 }

@@ -49,6 +49,34 @@ fn a_run_that_is_killed_ten_times_ends_with_the_same_bytes() {
 }
 
 #[test]
+fn a_run_in_blocks_that_is_killed_anywhere_ends_with_the_same_bytes() {
+    let workshop = TestFolder::with_data();
+    let begin = |name: &'static str| {
+        let size = ["--blocks", "2", "--steps", "120", "--checkpoint-every", "20", "-q"];
+        [&["train", "data", "-o", name], &size[..]].concat()
+    };
+    workshop.succeed(&begin("whole"));
+    let run = workshop.path("killed");
+    let mut kills = 0;
+    while !run.join("eval/metrics.json").is_file() {
+        assert!(kills < 100, "it does not get on");
+        let resumes = run.join("config.toml").is_file();
+        let arguments = if resumes { vec!["train", "--resume", "killed", "-q"] } else { begin("killed") };
+        let mut child = workshop.start(&arguments);
+        // Long enough to get on from one checkpoint to the next, and a little longer each time.
+        std::thread::sleep(Duration::from_millis(100 + 7 * kills));
+        child.kill().expect("kill");
+        child.wait().expect("wait");
+        kills += 1;
+    }
+    workshop.succeed(&["train", "--resume", "killed", "-q"]);
+    for file in ["splats.ply", "blocks/division.json", "blocks/shared.json", "blocks/002/splats.ply"] {
+        let [killed, whole] = ["killed", "whole"].map(|name| workshop.read(&format!("{name}/{file}")));
+        assert!(killed == whole, "{file} after {kills} kills");
+    }
+}
+
+#[test]
 fn a_run_that_dies_at_any_point_of_a_checkpoint_goes_on_to_the_same_bytes() {
     let workshop = TestFolder::with_data();
     workshop.succeed(&short("whole"));

@@ -5,7 +5,7 @@ use std::path::{Path, PathBuf};
 
 use gausset_blocks::Division;
 use gausset_io::atomic::{Disk, FileSystem, Overwrite, plain_reason, write_atomic};
-use gausset_io::run_folder::RunFolder;
+use gausset_io::run_folder::{RunFolder, checkpoint_path, list_checkpoints};
 use gausset_io::{input, ownership};
 use gausset_train::{GivenCorrections, TrainError};
 use serde_json::json;
@@ -35,6 +35,11 @@ impl BlocksFolder {
         let path = run.join(FOLDER);
         ownership::claim_for_files(&Disk, &path, FOLDER, [DIVISION, SHARED, MERGED], Overwrite::Refuse)?;
         Ok(Self { path })
+    }
+
+    /// The folder of a run, for reading only.
+    pub(super) fn of(run: &Path) -> Self {
+        Self { path: run.join(FOLDER) }
     }
 
     /// Removes what an earlier run has left in the folder. Files that Gausset did not write stay.
@@ -123,6 +128,16 @@ impl BlocksFolder {
         write_atomic(&Disk, &self.path.join(name), |file| file.write_all(text.as_bytes()))?;
         Ok(())
     }
+}
+
+/// Removes the checkpoints of a finished part.
+pub(super) fn remove_checkpoints(part: &Path) -> Result<(), Failure> {
+    for step in list_checkpoints(&Disk, part)? {
+        let path = checkpoint_path(part, step);
+        Disk.remove(&path)
+            .map_err(|error| failure("write", &path, format!("remove: {}", plain_reason(&error))))?;
+    }
+    Ok(())
 }
 
 /// What to do about a division that cannot be used.

@@ -11,7 +11,10 @@
 //! goes on after an interruption, and its result has the same bytes.
 
 mod files;
+mod status;
 mod survey;
+
+pub use status::{BlocksStatus, PartStatus};
 
 use std::path::{Path, PathBuf};
 use std::sync::Arc;
@@ -254,7 +257,13 @@ impl BlocksJob<'_, '_> {
             steps: plan.steps,
             later_steps: division.blocks[index + 1..].iter().map(|block| block.steps).sum(),
         });
-        self.part_run(&self.folder.block(index), config, dataset, block)
+        let folder = self.folder.block(index);
+        let outcome = self.part_run(&folder, config, dataset, block)?;
+        if outcome.is_some() {
+            // What is merged stands in its `splats.ply`.
+            files::remove_checkpoints(&folder)?;
+        }
+        Ok(outcome)
     }
 
     /// Which points of the dataset a block starts with: those that its images see or, if that is unknown, those in and

@@ -39,6 +39,9 @@ use crate::warning::SkippedImage;
 const COARSE_VISITS: u64 = 10;
 /// Minimum number of steps of the coarse run.
 const MIN_COARSE_STEPS: u64 = 600;
+/// The coarse run has 1 / this of the splats, but not fewer than the minimum.
+const COARSE_DIVISOR: u64 = 3;
+const MIN_COARSE_SPLATS: u64 = 10_000;
 /// Longest side of an image of the coarse run, px.
 const COARSE_SIDE: u32 = 400;
 
@@ -161,7 +164,9 @@ impl BlockedRun {
     pub fn coarse_config(&self, dataset: &Dataset) -> Result<TrainConfig, ConfigError> {
         let mut config =
             TrainConfig::resolve_part(self.coarse_options(), Some(DatasetFacts::from_dataset(dataset)))?;
-        config.recipe.max_splats = config.recipe.max_splats.min(self.recorded.config.recipe.max_splats);
+        let most = self.recorded.config.recipe.max_splats;
+        config.recipe.max_splats =
+            config.recipe.max_splats.min((most / COARSE_DIVISOR).max(MIN_COARSE_SPLATS).min(most));
         Ok(config)
     }
 
