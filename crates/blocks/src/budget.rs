@@ -19,7 +19,7 @@ pub struct SetSize {
 /// Size of a block.
 #[derive(Clone, Copy, Debug, PartialEq)]
 pub struct BlockSize {
-    /// Steps: each image is used as often as in a run of the whole.
+    /// Steps: each image is used as often as in a run of the whole. 0 without images.
     pub steps: u64,
     /// Splats that it may have, inside its cell and outside.
     pub splats: u64,
@@ -52,7 +52,7 @@ pub fn block_sizes(
             let splats = set.splats as f64 * coarse[cell] as f64 / total / kept;
             let steps = set.steps as f64 * images.len() as f64 / set.images.max(1) as f64;
             BlockSize {
-                steps: (steps.round() as u64).max(1),
+                steps: if images.is_empty() { 0 } else { (steps.round() as u64).max(1) },
                 splats: (splats.round() as u64).max(MIN_SPLATS),
                 kept,
             }

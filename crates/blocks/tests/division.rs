@@ -80,6 +80,7 @@ fn sizes_are_in_proportion() {
     let images = [vec![0, 1, 2], vec![0, 1, 3]];
     let sizes = block_sizes(set, &[300, 100], &shares, &images);
     assert_eq!(sizes.iter().map(|size| size.steps).collect::<Vec<_>>(), [750, 750]);
+    assert_eq!(block_sizes(set, &[300, 100], &shares, &[vec![0], vec![]])[1].steps, 0);
     // Two thirds of what each block's images show is its own.
     assert_eq!(sizes.iter().map(|size| size.splats).collect::<Vec<_>>(), [90_000, 30_000]);
 }

@@ -48,7 +48,7 @@ struct BlocksJob<'a, 'h> {
 }
 
 /// Contribution of a block to the merged set, for `merged.json`.
-#[derive(Debug, Serialize)]
+#[derive(Debug, Default, Serialize)]
 struct Contribution {
     block: usize,
     images: usize,
@@ -105,20 +105,24 @@ impl BlocksJob<'_, '_> {
                 division
             }
         };
-        drop((splats, engine));
+        drop(engine);
         self.report_division(&division);
         let given = self.folder.read_corrections()?;
         let mut outcomes = Vec::new();
         for index in 0..division.blocks.len() {
+            if division.blocks[index].images.is_empty() {
+                outcomes.push(None);
+                continue;
+            }
             match self.block_run(&division, index, &given)? {
-                Some(outcome) => outcomes.push(outcome),
+                Some(outcome) => outcomes.push(Some(outcome)),
                 None => {
                     let place = format!("in block {} of {}", index + 1, division.blocks.len());
                     return Ok(self.stopped(&place));
                 }
             }
         }
-        self.finish(&division, &outcomes, groups)
+        self.finish(&division, &outcomes, &splats, groups)
     }
 
     /// Trains the coarse run on all training images, unless it is finished. Returns its splats in normalised coordinates,
@@ -214,13 +218,20 @@ impl BlocksJob<'_, '_> {
         }
         let few: Vec<String> = (1..)
             .zip(blocks)
-            .filter(|(_, b)| b.images.len() < FEW_IMAGES)
+            .filter(|(_, block)| (1..FEW_IMAGES).contains(&block.images.len()))
             .map(|(n, _)| n.to_string())
             .collect();
         if !few.is_empty() {
             let line = format!(
                 "blocks with fewer than {FEW_IMAGES} images: {}; fewer blocks would look better",
                 few.join(", ")
+            );
+            self.host.warn(TOPIC, line);
+        }
+        let empty = blocks.iter().filter(|block| block.images.is_empty()).count();
+        if empty > 0 {
+            let line = format!(
+                "{empty} without images, where the coarse splats stay; fewer blocks would look better"
             );
             self.host.warn(TOPIC, line);
         }
@@ -316,7 +327,8 @@ impl BlocksJob<'_, '_> {
     fn finish(
         self,
         division: &Division,
-        outcomes: &[RunOutcome],
+        outcomes: &[Option<RunOutcome>],
+        coarse: &Splats,
         groups: Vec<CorrectionGroup>,
     ) -> Result<Trained, Failure> {
         let Self { whole, folder, settings, host } = self;
@@ -326,10 +338,15 @@ impl BlocksJob<'_, '_> {
         let mut merged = Splats::with_capacity(config.recipe.sh_degree, 0);
         let mut contributions = Vec::new();
         for (index, (plan, outcome)) in division.blocks.iter().zip(outcomes).enumerate() {
+            let Some(outcome) = outcome else {
+                let kept = plan.cell.append_owned(coarse, &division.ground, &mut merged);
+                contributions.push(Contribution { block: index + 1, kept, ..Contribution::default() });
+                continue;
+            };
             let path = splats_path(&folder.block(index));
             let load = LoadOptions { limits: ReadLimits { memory_bytes }, ..LoadOptions::default() };
-            let mut splats =
-                splat::load(&path, &load)?.scene().into_owned().with_sh_degree(config.recipe.sh_degree);
+            let file = splat::load(&path, &load)?;
+            let mut splats = file.scene().into_owned().with_sh_degree(config.recipe.sh_degree);
             from_dataset.apply_to_splats(&mut splats);
             let kept = plan.cell.append_owned(&splats, &division.ground, &mut merged);
             contributions.push(Contribution {
@@ -378,9 +395,9 @@ const TOPIC: &str = "the blocks";
 const MAX_AUTOMATIC: u64 = 1_000;
 
 /// What the runs of all blocks took.
-fn totals(outcomes: &[RunOutcome]) -> Totals {
+fn totals(outcomes: &[Option<RunOutcome>]) -> Totals {
     let mut totals = Totals::default();
-    for outcome in outcomes {
+    for outcome in outcomes.iter().flatten() {
         totals.steps += outcome.summary.steps;
         totals.seconds += outcome.summary.seconds;
         totals.step_seconds += outcome.summary.step_seconds;

@@ -45,7 +45,10 @@ impl BlocksStatus {
         let plans = division.map(|division| division.blocks).unwrap_or_default();
         let blocks = plans.iter().enumerate().map(|(index, plan)| {
             let images = plan.images.len() as u64;
-            PartStatus { images, total_steps: plan.steps, ..PartStatus::default() }.read(&folder.block(index))
+            // A block without images has nothing to do.
+            let is_finished = images == 0;
+            PartStatus { images, total_steps: plan.steps, is_finished, ..PartStatus::default() }
+                .read(&folder.block(index))
         });
         Ok(Self { coarse, blocks: blocks.collect::<Result<_, _>>()? })
     }
