@@ -191,6 +191,13 @@ impl Trained {
         Self { folder, outcome, skipped: 0, allow_missing: false, profile: None }
     }
 
+    /// The result of a part with nothing to do.
+    pub(crate) fn nothing(folder: PathBuf) -> Self {
+        let mut nothing = Self::before_start(folder);
+        nothing.outcome.end = RunEnd::Finished;
+        nothing
+    }
+
     pub(crate) fn new(folder: PathBuf, outcome: RunOutcome, dataset: &Dataset, allow_missing: bool) -> Self {
         let in_evaluation = outcome.evaluation.as_ref().map_or(0, |report| report.skipped.len());
         let skipped = dataset.skipped.len() + in_evaluation + outcome.skipped.len();

@@ -4,22 +4,26 @@ use std::ffi::OsStr;
 use std::path::{Path, PathBuf};
 
 use clap::Args;
+use clap::builder::PossibleValuesParser;
 use gausset::Failure;
 use gausset::Stage;
+use gausset::blocks;
 use gausset::training::{self, RunSettings, Task, Trainer};
 use gausset_io::atomic::Overwrite;
 use gausset_train::TrainOptions;
+use serde_json::json;
 
 use super::recognised::failure_of_other_data;
-use super::training::{RunOutputArgs, summary_json, training_status};
+use super::training::{RunOutputArgs, interrupted_status, summary_json, training_status};
 use super::viewer::ViewerArgs;
 use crate::console::Console;
 use crate::device::DeviceArgs;
-use crate::events::run_job_with_viewer;
+use crate::events::{run_job, run_job_with_viewer};
 use crate::exit::Status;
 use crate::interrupt::Interrupt;
 use crate::options::{OptionArgs, TrainCommand};
-use crate::{EarlyExit, describe};
+use crate::shell::shell_quote;
+use crate::{EarlyExit, describe, table};
 
 const AFTER_HELP: &str = "\
 Examples:
@@ -51,6 +55,12 @@ pub(crate) struct TrainArgs {
     /// Replace an existing run in RUN.
     #[arg(long, alias = "overwrite", short_aliases = ['y', 'w'])]
     force: bool,
+    /// Stop a run in blocks after this: division. Its blocks can then be trained on several machines.
+    #[arg(long, value_name = "PART", hide_possible_values = true, value_parser = PossibleValuesParser::new(["division"]))]
+    until: Option<String>,
+    /// Train only this block of a divided run; RUN/blocks/commands.txt lists the commands of all blocks.
+    #[arg(long, value_name = "N", requires = "resume", conflicts_with = "until")]
+    block: Option<u32>,
     /// Print the result as a JSON object.
     #[arg(long)]
     pub(crate) json: bool,
@@ -117,8 +127,29 @@ pub(crate) fn run(args: TrainArgs, console: &Console) -> Result<Status, EarlyExi
     let conditions = args.records.apply_to(RunSettings { profile: args.profile, ..args.device.conditions() });
     let viewer = args.viewer.clone();
     let (is_named, data) = (args.output.is_some() || args.resume.is_some(), args.data.clone());
-    let task = task_from_args(args)?;
     let interrupt = Interrupt::watch();
+    if let (Some(block), Some(run)) = (args.block, &args.resume) {
+        let given = TrainOptions { data: args.data, ..args.options.into_options() };
+        let trained =
+            run_job(&interrupt, console, |host| blocks::train_block(run, block, &given, conditions, host))?;
+        let status = training_status(&trained, &interrupt, console);
+        console
+            .json_or_summary(&summary_json(&trained), || describe::trained(&trained, console.is_verbose()))?;
+        return Ok(status);
+    }
+    let is_until_division = args.until.is_some();
+    let task = task_from_args(args)?;
+    if is_until_division {
+        let run = task.folder().to_owned();
+        let divided = run_job(&interrupt, console, |host| blocks::divide(task, conditions, host))?;
+        let Some(count) = divided else { return Ok(interrupted_status(&interrupt)) };
+        let commands = run.join("blocks/commands.txt");
+        console.json_or_summary(&json!({ "blocks": count, "commands": commands }), || {
+            let finish = format!("gausset train --resume {}", shell_quote(&run));
+            table::facts(&[("blocks", commands.display().to_string()), ("then", finish)])
+        })?;
+        return Ok(Status::Done);
+    }
     let mut viewer = viewer.start(task.folder(), &interrupt, console)?;
     let trained = run_job_with_viewer(&interrupt, console, viewer.as_mut(), |host| {
         let folder = task.folder().to_owned();

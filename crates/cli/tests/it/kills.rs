@@ -77,6 +77,41 @@ fn a_run_in_blocks_that_is_killed_anywhere_ends_with_the_same_bytes() {
 }
 
 #[test]
+fn blocks_that_processes_train_at_the_same_time_give_the_same_bytes() {
+    let workshop = TestFolder::with_data();
+    let size = ["--blocks", "2", "--steps", "120", "-q"];
+    let begin = |name: &'static str| [&["train", "data", "-o", name], &size[..]].concat();
+    workshop.succeed(&begin("whole"));
+    let early = workshop.run(&["train", "--resume", "apart", "--block", "1"]);
+    assert_eq!(early.code, 2, "{early:?}");
+    let divided = workshop.succeed(&[&begin("apart")[..], &["--until", "division", "--json"]].concat());
+    assert_eq!(divided.json()["blocks"], 2);
+    assert!(!workshop.path("apart/splats.ply").exists());
+    // Reversed, and at the same time.
+    let commands = String::from_utf8(workshop.read("apart/blocks/commands.txt")).expect("text");
+    let mut commands: Vec<&str> = commands.lines().collect();
+    commands.sort_unstable();
+    assert_eq!(commands, [1, 2].map(|k| format!("gausset train --resume apart --block {k}")));
+    let start = |command: &&str| {
+        let words: Vec<&str> = command.split(' ').skip(1).chain(["-q"]).collect();
+        workshop.start(&words)
+    };
+    let running: Vec<_> = commands.iter().rev().map(start).collect();
+    for mut child in running {
+        assert_eq!(child.wait().expect("wait").code(), Some(0));
+    }
+    let outside = workshop.run(&["train", "--resume", "apart", "--block", "3"]);
+    assert_eq!(outside.code, 2, "{outside:?}");
+    assert!(outside.stderr.contains("expected 1..2"), "{outside:?}");
+    // A block that is done is done.
+    workshop.succeed(&["train", "--resume", "apart", "--block", "2", "-q"]);
+    workshop.succeed(&["train", "--resume", "apart", "-q"]);
+    assert!(workshop.read("apart/splats.ply") == workshop.read("whole/splats.ply"));
+    let whole = workshop.run(&["train", "data", "-o", "plain", "--steps", "20", "--until", "division"]);
+    assert!(whole.code == 2 && whole.stderr.contains("--blocks"), "{whole:?}");
+}
+
+#[test]
 fn a_run_that_dies_at_any_point_of_a_checkpoint_goes_on_to_the_same_bytes() {
     let workshop = TestFolder::with_data();
     workshop.succeed(&short("whole"));

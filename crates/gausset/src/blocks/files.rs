@@ -6,6 +6,7 @@ use std::path::{Path, PathBuf};
 use gausset_blocks::Division;
 use gausset_io::atomic::{Disk, FileSystem, Overwrite, plain_reason, write_atomic};
 use gausset_io::run_folder::{RunFolder, checkpoint_path, list_checkpoints};
+use gausset_io::text::shell_quote;
 use gausset_io::{input, ownership};
 use gausset_train::{GivenCorrections, TrainError};
 use serde_json::json;
@@ -19,6 +20,7 @@ const FOLDER: &str = "blocks";
 const DIVISION: &str = "division.json";
 const SHARED: &str = "shared.json";
 const MERGED: &str = "merged.json";
+const COMMANDS: &str = "commands.txt";
 /// Folder of the coarse run.
 const COARSE: &str = "coarse";
 /// Size limit of a file: names of a million images.
@@ -33,7 +35,13 @@ impl BlocksFolder {
     /// Creates or reuses the folder in that of a run.
     pub(super) fn claim(run: &Path) -> Result<Self, Failure> {
         let path = run.join(FOLDER);
-        ownership::claim_for_files(&Disk, &path, FOLDER, [DIVISION, SHARED, MERGED], Overwrite::Refuse)?;
+        ownership::claim_for_files(
+            &Disk,
+            &path,
+            FOLDER,
+            [DIVISION, SHARED, MERGED, COMMANDS],
+            Overwrite::Refuse,
+        )?;
         Ok(Self { path })
     }
 
@@ -48,7 +56,7 @@ impl BlocksFolder {
         if !ownership::is_gausset_owned(&path, FOLDER) {
             return Ok(());
         }
-        for name in [DIVISION, SHARED, MERGED] {
+        for name in [DIVISION, SHARED, MERGED, COMMANDS] {
             match Disk.remove(&path.join(name)) {
                 Err(error) if error.kind() != ErrorKind::NotFound => {
                     return Err(failure(
@@ -108,6 +116,19 @@ impl BlocksFolder {
     ) -> Result<(), Failure> {
         self.write(SHARED, &(serde_json::to_string_pretty(given).unwrap_or_default() + "\n"))?;
         self.write(DIVISION, &division.to_json())
+    }
+
+    /// Writes a command for each block of the run in `run`, those that take longest first.
+    pub(super) fn write_commands(&self, division: &Division, run: &Path) -> Result<(), Failure> {
+        let run = shell_quote(run);
+        let mut blocks: Vec<(usize, u64)> = (1..)
+            .zip(&division.blocks)
+            .map(|(number, block)| (number, block.steps * block.max_splats))
+            .collect();
+        blocks.retain(|(_, work)| *work > 0);
+        blocks.sort_by_key(|&(number, work)| (std::cmp::Reverse(work), number));
+        let line = |&(number, _): &(usize, u64)| format!("gausset train --resume {run} --block {number}\n");
+        self.write(COMMANDS, &blocks.iter().map(line).collect::<String>())
     }
 
     /// Reads what the blocks are given.

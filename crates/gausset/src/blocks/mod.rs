@@ -4,6 +4,7 @@
 //! RUN/                    an ordinary run folder: configuration, and at the end the result and its evaluation
 //! RUN/blocks/coarse/      a coarse run on all training images: gains, sky, and where the splats are
 //! RUN/blocks/division.json, shared.json      the division, and what all blocks are given
+//! RUN/blocks/commands.txt a command for each block, for several machines
 //! RUN/blocks/001/, …      the runs of the blocks, one after the other
 //! RUN/blocks/merged.json  what each block has contributed
 //! ```
@@ -19,7 +20,7 @@ pub use status::{BlocksStatus, PartStatus};
 use std::path::{Path, PathBuf};
 use std::sync::Arc;
 
-use gausset_blocks::{BlockPlan, Division, Ground, SetSize, block_sizes, choose_images, divide};
+use gausset_blocks::{BlockPlan, Division, Ground, SetSize, block_sizes, choose_images};
 use gausset_core::Splats;
 use gausset_core::engine::{CorrectionGroup, Engine};
 use gausset_io::atomic::{Disk, Overwrite};
@@ -28,7 +29,7 @@ use gausset_io::run_folder::{newest_checkpoint, splats_path};
 use gausset_io::splat::{self, LoadOptions, ReadLimits};
 use gausset_train::{
     Block, BlockedRun, Blocks, GivenCorrections, MemoryPlan, RunEnd, RunOutcome, Session, Totals,
-    TrainConfig, read_outcome,
+    TrainConfig, TrainOptions, read_outcome,
 };
 use serde::Serialize;
 
@@ -65,48 +66,145 @@ struct Contribution {
 /// # Errors
 /// Any error of dataset, folder, options or device, and those of the parts.
 pub(crate) fn train(task: Task, settings: RunSettings, host: &mut Host<'_>) -> Result<Trained, Failure> {
-    let config = task.first_config()?;
-    let (engine, _) = task.engine(&config, settings, host)?;
-    let dataset = Arc::new(dataset::open(&config.data.path, &config.open_options())?);
-    warn_about_dataset(&dataset, host);
-    let whole = match &task {
-        Task::New(options, folder, overwrite) => {
-            let config = with_absolute_paths(TrainConfig::resolve_for(options, &dataset)?)?;
-            let whole = BlockedRun::start(config, folder, *overwrite, dataset, &engine.describe(), &Disk)?;
-            if *overwrite == Overwrite::Replace {
-                BlocksFolder::clear(folder)?;
-            }
-            whole
-        }
-        Task::Resume(config, folder) => {
-            if let Some(outcome) = read_outcome(folder)? {
-                host.stage(Stage::TrainedAlready);
-                return Ok(Trained::new(folder.clone(), outcome, &dataset, config.data.allow_missing));
-            }
-            BlockedRun::open(config, folder, dataset, &Disk)?
-        }
-    };
-    host.report(Event::RunFolder(whole.folder().to_owned()));
-    let folder = BlocksFolder::claim(whole.folder())?;
-    BlocksJob { whole, folder, settings, host }.run(engine)
+    if let Task::Resume(config, folder) = &task
+        && let Some(outcome) = read_outcome(folder)?
+    {
+        let dataset = dataset::open(&config.data.path, &config.open_options())?;
+        host.stage(Stage::TrainedAlready);
+        return Ok(Trained::new(folder.clone(), outcome, &dataset, config.data.allow_missing));
+    }
+    let (mut job, engine) = BlocksJob::open(&task, settings, host)?;
+    match job.prepare(engine)? {
+        Prepared::Stopped(place) => Ok(job.stopped(place)),
+        Prepared::Divided(division, splats, groups) => job.run(&division, &splats, groups),
+    }
 }
 
-impl BlocksJob<'_, '_> {
-    fn run(mut self, mut engine: Box<dyn Engine>) -> Result<Trained, Failure> {
-        let (splats, groups) = match self.coarse_run()? {
-            Some(coarse) => coarse,
-            None => return Ok(self.stopped("in the coarse run")),
-        };
-        let division = match self.folder.read_division(&self.whole.recorded().record.fingerprint)? {
-            Some(division) => division,
-            None => {
-                let division = self.divide(&splats, &mut *engine)?;
-                self.folder.write_division(&division, &self.whole.given_corrections(&groups))?;
-                division
+/// Begins a new or resumes an interrupted run in blocks, and divides the scene. Any process can then train its blocks
+/// ([`train_block`]). Returns the number of blocks; `None` if the job was asked to stop.
+///
+/// # Errors
+/// Any error of dataset, folder, options or device; the run is not one in blocks.
+pub fn divide(task: Task, settings: RunSettings, host: &mut Host<'_>) -> Result<Option<usize>, Failure> {
+    if !task.is_in_blocks()? {
+        return Err(Failure::usage(
+            "⟨blocks⟩: not given (expected auto or a number): the scene is not divided",
+        ));
+    }
+    let (mut job, engine) = BlocksJob::open(&task, settings, host)?;
+    Ok(match job.prepare(engine)? {
+        Prepared::Stopped(place) => {
+            job.stopped(place);
+            None
+        }
+        Prepared::Divided(division, ..) => {
+            job.report_division(&division);
+            Some(division.blocks.len())
+        }
+    })
+}
+
+/// Trains one block (counted from 1) of a divided run, unless it is finished. Processes on several machines that share
+/// the folder can each train another block.
+///
+/// # Errors
+/// Any error of dataset, folder or device; there is no such block; another process trains it, or finishes the run.
+pub fn train_block(
+    run: &Path,
+    block: u32,
+    given: &TrainOptions,
+    settings: RunSettings,
+    host: &mut Host<'_>,
+) -> Result<Trained, Failure> {
+    let task = Task::resume(run.to_owned(), given)?;
+    let config = task.first_config()?;
+    let dataset = Arc::new(dataset::open(&config.data.path, &config.open_options())?);
+    let whole = BlockedRun::open_shared(&config, run, dataset)?;
+    let folder = BlocksFolder::of(run);
+    let division = folder.read_division(&whole.recorded().record.fingerprint)?.ok_or_else(|| {
+        let line = format!("{}: not divided yet; begin with ⟨blocks⟩ and ⟨until = division⟩", run.display());
+        Failure::new("division", line)
+    })?;
+    let blocks = division.blocks.len();
+    let index = (block as usize)
+        .checked_sub(1)
+        .filter(|&index| index < blocks)
+        .ok_or_else(|| Failure::usage(format!("⟨block⟩: {block} is out of range (expected 1..{blocks})")))?;
+    let given = folder.read_corrections()?;
+    let mut job = BlocksJob { whole, folder, settings, host };
+    let part = job.folder.block(index);
+    if division.blocks[index].images.is_empty() {
+        return Ok(Trained::nothing(part));
+    }
+    match job.block_run(&division, index, &given)? {
+        Some(outcome) => Ok(Trained { outcome, ..Trained::nothing(part) }),
+        None => Ok(job.stopped(format!("in block {block} of {blocks}"))),
+    }
+}
+
+/// A run in blocks before its blocks.
+enum Prepared {
+    /// The division, and the splats and corrections of the coarse run.
+    Divided(Division, Splats, Vec<CorrectionGroup>),
+    /// The job was asked to stop; where.
+    Stopped(String),
+}
+
+impl<'a, 'h> BlocksJob<'a, 'h> {
+    /// Begins or resumes a run, and opens its device.
+    fn open(
+        task: &Task,
+        settings: RunSettings,
+        host: &'a mut Host<'h>,
+    ) -> Result<(Self, Box<dyn Engine>), Failure> {
+        let config = task.first_config()?;
+        let (engine, _) = task.engine(&config, settings, host)?;
+        let dataset = Arc::new(dataset::open(&config.data.path, &config.open_options())?);
+        warn_about_dataset(&dataset, host);
+        let whole = match task {
+            Task::New(options, folder, overwrite) => {
+                let config = with_absolute_paths(TrainConfig::resolve_for(options, &dataset)?)?;
+                let whole =
+                    BlockedRun::start(config, folder, *overwrite, dataset, &engine.describe(), &Disk)?;
+                if *overwrite == Overwrite::Replace {
+                    BlocksFolder::clear(folder)?;
+                }
+                whole
             }
+            Task::Resume(config, folder) => BlockedRun::open(config, folder, dataset, &Disk)?,
         };
-        drop(engine);
-        self.report_division(&division);
+        host.report(Event::RunFolder(whole.folder().to_owned()));
+        let folder = BlocksFolder::claim(whole.folder())?;
+        Ok((Self { whole, folder, settings, host }, engine))
+    }
+
+    /// Trains the coarse run and divides the scene, as far as neither is done.
+    fn prepare(&mut self, mut engine: Box<dyn Engine>) -> Result<Prepared, Failure> {
+        let Some((splats, groups)) = self.coarse_run()? else {
+            return Ok(Prepared::Stopped("in the coarse run".to_owned()));
+        };
+        if let Some(division) = self.folder.read_division(&self.whole.recorded().record.fingerprint)? {
+            return Ok(Prepared::Divided(division, splats, groups));
+        }
+        match self.divide(&splats, &mut *engine) {
+            Err(failure) if failure.is_stopped() => Ok(Prepared::Stopped("before the division".to_owned())),
+            division => {
+                let division = division?;
+                self.folder.write_commands(&division, self.whole.folder())?;
+                self.folder.write_division(&division, &self.whole.given_corrections(&groups))?;
+                Ok(Prepared::Divided(division, splats, groups))
+            }
+        }
+    }
+
+    /// Trains the blocks, merges them and finishes the run.
+    fn run(
+        mut self,
+        division: &Division,
+        coarse: &Splats,
+        groups: Vec<CorrectionGroup>,
+    ) -> Result<Trained, Failure> {
+        self.report_division(division);
         let given = self.folder.read_corrections()?;
         let mut outcomes = Vec::new();
         for index in 0..division.blocks.len() {
@@ -114,15 +212,15 @@ impl BlocksJob<'_, '_> {
                 outcomes.push(None);
                 continue;
             }
-            match self.block_run(&division, index, &given)? {
+            match self.block_run(division, index, &given)? {
                 Some(outcome) => outcomes.push(Some(outcome)),
                 None => {
                     let place = format!("in block {} of {}", index + 1, division.blocks.len());
-                    return Ok(self.stopped(&place));
+                    return Ok(self.stopped(place));
                 }
             }
         }
-        self.finish(&division, &outcomes, &splats, groups)
+        self.finish(division, &outcomes, coarse, groups)
     }
 
     /// Trains the coarse run on all training images, unless it is finished. Returns its splats in normalised coordinates,
@@ -177,7 +275,7 @@ impl BlocksJob<'_, '_> {
             Blocks::Auto | Blocks::Off => set.splats.div_ceil(fitting.max(1)).clamp(1, MAX_AUTOMATIC) as u32,
         };
         loop {
-            let cells = divide(&places, count);
+            let cells = gausset_blocks::divide(&places, count);
             let shares =
                 survey::shares(self.whole.dataset(), record, coarse, &places, &cells, engine, self.host)?;
             let images = choose_images(&shares, &cameras, &groups, &cells);
@@ -382,9 +480,9 @@ impl BlocksJob<'_, '_> {
     }
 
     /// The result of a job that was asked to stop.
-    fn stopped(self, place: &str) -> Trained {
+    fn stopped(self, place: String) -> Trained {
         let run: PathBuf = self.whole.folder().to_owned();
-        self.host.stage(Stage::BlocksStopped { place: place.to_owned(), run: run.clone() });
+        self.host.stage(Stage::BlocksStopped { place, run: run.clone() });
         Trained::before_start(run)
     }
 }

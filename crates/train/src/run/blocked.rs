@@ -7,7 +7,7 @@
 //! The folder is that of an ordinary run: `config.toml` from the start, the result and the evaluation at the end. The
 //! parts are ordinary runs in folders of their own, which the caller trains with [`Block`]s.
 
-use std::path::Path;
+use std::path::{Path, PathBuf};
 use std::sync::Arc;
 
 use gausset_core::Splats;
@@ -15,7 +15,8 @@ use gausset_core::engine::{CorrectionGroup, DeviceInfo, TrainState};
 use gausset_io::atomic::{FileSystem, Overwrite};
 use gausset_io::dataset::Dataset;
 use gausset_io::dataset::init::InitialSplats;
-use gausset_io::run_folder::{RunFolder, config_path};
+use gausset_io::lock::SharedLock;
+use gausset_io::run_folder::{RunFolder, RunFolderError, config_path};
 
 use super::advance::RunPhase;
 use super::budget::Forecast;
@@ -45,13 +46,21 @@ const MIN_COARSE_SPLATS: u64 = 10_000;
 /// Longest side of an image of the coarse run, px.
 const COARSE_SIDE: u32 = 400;
 
-/// A run that is trained in blocks, in its folder, which is locked.
+/// A run that is trained in blocks, in its folder.
 pub struct BlockedRun {
-    folder: RunFolder,
+    folder: BlockedFolder,
     recorded: RecordedRun,
     dataset: Arc<Dataset>,
     /// Facts of the dataset in its own coordinates.
     facts: DatasetFacts,
+}
+
+/// The folder of a run in blocks.
+enum BlockedFolder {
+    /// Locked, by the process that starts the run, divides it and finishes it.
+    Locked(RunFolder),
+    /// Shared with other processes that train blocks of it.
+    Shared(PathBuf, #[allow(dead_code, reason = "held until drop")] SharedLock),
 }
 
 /// What the runs of all blocks took, together.
@@ -67,6 +76,15 @@ pub struct Totals {
     pub cpu_seconds: f64,
     /// Images that could not be read, once each.
     pub skipped: Vec<SkippedImage>,
+}
+
+impl BlockedFolder {
+    fn root(&self) -> &Path {
+        match self {
+            Self::Locked(folder) => folder.root(),
+            Self::Shared(path, _) => path,
+        }
+    }
 }
 
 impl BlockedRun {
@@ -100,7 +118,7 @@ impl BlockedRun {
         let folder = RunFolder::create(fs, folder, overwrite)?;
         folder.write_config(fs, &recorded.to_toml())?;
         folder.write_data_list(fs, &dataset.data_list())?;
-        Ok(Self { folder, recorded, dataset, facts })
+        Ok(Self { folder: BlockedFolder::Locked(folder), recorded, dataset, facts })
     }
 
     /// Opens and locks the folder of such a run. `config` comes from [`crate::resumable_config`].
@@ -113,7 +131,23 @@ impl BlockedRun {
         dataset: Arc<Dataset>,
         fs: &dyn FileSystem,
     ) -> Result<Self, TrainError> {
-        let folder = RunFolder::open(fs, folder)?;
+        Self::read(config, BlockedFolder::Locked(RunFolder::open(fs, folder)?), dataset)
+    }
+
+    /// As [`Self::open`], for a process that trains one of the blocks while others train others.
+    ///
+    /// # Errors
+    /// As [`Self::open`].
+    pub fn open_shared(
+        config: &TrainConfig,
+        folder: &Path,
+        dataset: Arc<Dataset>,
+    ) -> Result<Self, TrainError> {
+        let lock = SharedLock::acquire(folder).map_err(RunFolderError::from)?;
+        Self::read(config, BlockedFolder::Shared(folder.to_owned(), lock), dataset)
+    }
+
+    fn read(config: &TrainConfig, folder: BlockedFolder, dataset: Arc<Dataset>) -> Result<Self, TrainError> {
         let config_file = config_path(folder.root());
         let recorded = RecordedRun::read(&config_file)?;
         let config = recorded.resumed_with(&config.to_options(), &config_file)?;
@@ -232,6 +266,13 @@ impl BlockedRun {
         let Session { engine, fs, stop, has_viewer, .. } = session;
         let corrections = self.corrections();
         let Self { folder, recorded: RecordedRun { config, record }, dataset, .. } = self;
+        let folder = match folder {
+            BlockedFolder::Locked(folder) => folder,
+            BlockedFolder::Shared(path, lock) => {
+                drop(lock);
+                RunFolder::open(&*fs, &path)?
+            }
+        };
         let count = splats.len() as u64;
         let mut device = Device::for_rendering(engine, has_viewer, &config, &dataset, count)?;
         let loader = prepare::loader(&config, &dataset);
