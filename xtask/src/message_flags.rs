@@ -24,7 +24,8 @@ pub(crate) fn flags_in_library(workspace: &Path, path: &Path, text: &str) -> Vec
 /// The first flag in a line of a message.
 fn find_flag(line: &str) -> Option<&str> {
     let trimmed = line.trim_start();
-    let is_for_programs = ["arg", "`gausset ", "pip install"].iter().any(|mark| line.contains(mark));
+    let is_for_programs =
+        ["arg", "`gausset ", "\"gausset ", "pip install"].iter().any(|mark| line.contains(mark));
     if trimmed.starts_with("//") || is_for_programs {
         return None;
     }

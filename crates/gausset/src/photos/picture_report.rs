@@ -124,6 +124,9 @@ fn cameras(pictures: &ImageSet, model: &CheckedModel) -> Vec<CameraReport> {
     model.colmap.cameras.iter().map(report).collect()
 }
 
+/// Reason of a photograph that a list of pairs leaves out.
+const IN_NO_PAIR: &str = "was matched with no other photograph: no pair has it";
+
 /// Why a photograph has no pose.
 pub(super) fn reason(index: usize, model: &CheckedModel, facts: &[FrameFacts]) -> String {
     let Some(facts) = facts.get(index) else { return "did not register".to_owned() };
@@ -132,9 +135,7 @@ pub(super) fn reason(index: usize, model: &CheckedModel, facts: &[FrameFacts]) -
     }
     match facts.partners.as_deref() {
         None => "did not register".to_owned(),
-        Some([]) if facts.tried == Some(0) => {
-            "was matched with no other photograph: no pair has it".to_owned()
-        }
+        Some([]) if facts.tried == Some(0) => IN_NO_PAIR.to_owned(),
         Some([]) => "shares no verified match with another photograph".to_owned(),
         Some(partners) if partners.iter().any(|at| model.image_of_frame.contains_key(at)) => {
             let count = partners.len();
@@ -161,11 +162,16 @@ pub(super) fn left_out_lines(left_out: &[LeftOut], frames: &[FrameImages]) -> Ve
     for row in left_out.chunk_by(follows) {
         match row {
             [first, .., last] if row.len() >= ROW => lines.push(format!(
-                "{} to {}: {} photographs: each {}; take more between them and the others",
+                "{} to {}: {} photographs: each {}; {}",
                 first.name,
                 last.name,
                 row.len(),
-                first.reason
+                first.reason,
+                if first.reason == IN_NO_PAIR {
+                    "add pairs with them to the list"
+                } else {
+                    "take more between them and the others"
+                }
             )),
             _ => lines.extend(row.iter().map(|one| format!("{}: photograph: {}", one.name, one.reason))),
         }
@@ -190,12 +196,17 @@ mod tests {
             left_out(3, alone),
             left_out(4, alone),
             left_out(5, "has only 3 features: blurred, or plain surfaces"),
+            left_out(6, IN_NO_PAIR),
+            left_out(7, IN_NO_PAIR),
+            left_out(8, IN_NO_PAIR),
         ];
         let lines = left_out_lines(&found, &frames);
-        assert_eq!(lines.len(), 3, "{lines:?}");
+        assert_eq!(lines.len(), 4, "{lines:?}");
         assert!(lines[0].starts_with("0.jpg: photograph: shares"));
         assert!(lines[1].starts_with("2.jpg to 4.jpg: 3 photographs: each shares"));
+        assert!(lines[1].ends_with("take more between them and the others"));
         assert!(lines[2].starts_with("5.jpg: photograph: has only 3"));
+        assert!(lines[3].ends_with("no pair has it; add pairs with them to the list"));
     }
 
     #[test]
