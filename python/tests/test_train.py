@@ -56,6 +56,21 @@ def interrupt_once():
 
 
 @pytest.mark.skipif(os.name == "nt", reason="Windows sends SIGINT to consoles only")
+def test_a_run_in_blocks_is_a_run(photographs, tmp_path, settings):
+    del settings["init"]
+    seen = []
+    run = gausset.train(
+        photographs, tmp_path / "run", steps=60, blocks=2, progress=lambda *step: seen.append(step), **settings
+    )
+    assert run.finished and run.metrics["psnr"] is not None
+    assert len(run.splats()) == run.metrics["splats"]
+    assert (run.path / "blocks" / "002" / "splats.ply").is_file()
+    # The coarse run, then both blocks.
+    assert sum(step == steps for step, steps, _ in seen) == 3
+    with pytest.raises(gausset.GaussetError, match="blocks"):
+        gausset.train(photographs, tmp_path / "other", steps=60, blocks=2, refine_poses=True, **settings)
+
+
 def test_ctrl_c_saves_the_run_and_it_goes_on(photographs, tmp_path, settings):
     with pytest.raises(KeyboardInterrupt):
         gausset.train(photographs, tmp_path / "run", steps=5000, progress=interrupt_once(), **settings)

@@ -295,13 +295,7 @@ impl Trainer {
         if !has_budget {
             run.predict_time()?;
         }
-        let mut curves = None;
-        if conditions.tensorboard {
-            match CurveWriter::open(run.folder()) {
-                Ok(opened) => curves = Some(opened),
-                Err(error) => host.warn(CURVES_TOPIC, format!("{error}; {CURVES_DISABLED}")),
-            }
-        }
+        let curves = open_curves(&run, conditions, host);
         Ok(Self { run, conditions, allow_missing, curves, lost_at: None, block: None })
     }
 
@@ -367,7 +361,8 @@ impl Trainer {
             true => Run::resume(config, folder, session, &mut events)?,
             false => Run::start(config, folder, Overwrite::Refuse, session, &mut events)?,
         };
-        Ok(Self { block: Some(block), ..Self::of_run(run, conditions, allow_missing) })
+        let curves = open_curves(&run, conditions, host);
+        Ok(Self { block: Some(block), curves, ..Self::of_run(run, conditions, allow_missing) })
     }
 
     /// The run, for rendering and requests.
@@ -504,6 +499,20 @@ impl Trainer {
 /// Topic of TensorBoard warnings, and their consequence.
 const CURVES_TOPIC: &str = "the curves";
 const CURVES_DISABLED: &str = "TensorBoard output is disabled";
+
+/// Opens the curves of a run, if they are wanted. A failure is only a warning.
+fn open_curves(run: &Run, conditions: RunSettings, host: &mut Host<'_>) -> Option<CurveWriter> {
+    if !conditions.tensorboard {
+        return None;
+    }
+    match CurveWriter::open(run.folder()) {
+        Ok(opened) => Some(opened),
+        Err(error) => {
+            host.warn(CURVES_TOPIC, format!("{error}; {CURVES_DISABLED}"));
+            None
+        }
+    }
+}
 
 /// Passes an event of the run to its curves, then to the host.
 fn forward_event(curves: &mut Option<CurveWriter>, event: gausset_train::Event, host: &mut Host<'_>) {

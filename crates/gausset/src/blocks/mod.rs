@@ -34,7 +34,7 @@ use gausset_train::{
 use serde::Serialize;
 
 use crate::training::{RunSettings, Task, Trained, Trainer, warn_about_dataset, with_absolute_paths};
-use crate::{Event, Failure, Host, Stage};
+use crate::{Event, Failure, Host, Stage, profiling};
 use files::BlocksFolder;
 
 /// Fewer images than this are too few for a block: it would know its cell from few sides.
@@ -76,7 +76,10 @@ pub(crate) fn train(task: Task, settings: RunSettings, host: &mut Host<'_>) -> R
     let (mut job, engine) = BlocksJob::open(&task, settings, host)?;
     match job.prepare(engine)? {
         Prepared::Stopped(place) => Ok(job.stopped(place)),
-        Prepared::Divided(division, splats, groups) => job.run(&division, &splats, groups),
+        Prepared::Divided(divided) => {
+            let (division, splats, groups) = *divided;
+            job.run(&division, &splats, groups)
+        }
     }
 }
 
@@ -97,9 +100,9 @@ pub fn divide(task: Task, settings: RunSettings, host: &mut Host<'_>) -> Result<
             job.stopped(place);
             None
         }
-        Prepared::Divided(division, ..) => {
-            job.report_division(&division);
-            Some(division.blocks.len())
+        Prepared::Divided(divided) => {
+            job.report_division(&divided.0);
+            Some(divided.0.blocks.len())
         }
     })
 }
@@ -145,7 +148,7 @@ pub fn train_block(
 /// A run in blocks before its blocks.
 enum Prepared {
     /// The division, and the splats and corrections of the coarse run.
-    Divided(Division, Splats, Vec<CorrectionGroup>),
+    Divided(Box<(Division, Splats, Vec<CorrectionGroup>)>),
     /// The job was asked to stop; where.
     Stopped(String),
 }
@@ -159,6 +162,9 @@ impl<'a, 'h> BlocksJob<'a, 'h> {
     ) -> Result<(Self, Box<dyn Engine>), Failure> {
         let config = task.first_config()?;
         let (engine, _) = task.engine(&config, settings, host)?;
+        if settings.profile {
+            profiling::start();
+        }
         let dataset = Arc::new(dataset::open(&config.data.path, &config.open_options())?);
         warn_about_dataset(&dataset, host);
         let whole = match task {
@@ -184,7 +190,7 @@ impl<'a, 'h> BlocksJob<'a, 'h> {
             return Ok(Prepared::Stopped("in the coarse run".to_owned()));
         };
         if let Some(division) = self.folder.read_division(&self.whole.recorded().record.fingerprint)? {
-            return Ok(Prepared::Divided(division, splats, groups));
+            return Ok(Prepared::Divided(Box::new((division, splats, groups))));
         }
         match self.divide(&splats, &mut *engine) {
             Err(failure) if failure.is_stopped() => Ok(Prepared::Stopped("before the division".to_owned())),
@@ -192,7 +198,7 @@ impl<'a, 'h> BlocksJob<'a, 'h> {
                 let division = division?;
                 self.folder.write_commands(&division, self.whole.folder())?;
                 self.folder.write_division(&division, &self.whole.given_corrections(&groups))?;
-                Ok(Prepared::Divided(division, splats, groups))
+                Ok(Prepared::Divided(Box::new((division, splats, groups))))
             }
         }
     }
@@ -404,7 +410,8 @@ impl<'a, 'h> BlocksJob<'a, 'h> {
         dataset: Arc<dataset::Dataset>,
         block: Block,
     ) -> Result<Option<RunOutcome>, Failure> {
-        let settings = RunSettings { report: false, profile: false, tensorboard: false, ..self.settings };
+        // A profile is of the whole job.
+        let settings = RunSettings { report: false, profile: false, ..self.settings };
         let record = &self.whole.recorded().record;
         let kind = (record.device.clone(), record.device_name.clone());
         let outer = &mut *self.host;

@@ -60,7 +60,7 @@ enum BlockedFolder {
     /// Locked, by the process that starts the run, divides it and finishes it.
     Locked(RunFolder),
     /// Shared with other processes that train blocks of it.
-    Shared(PathBuf, #[allow(dead_code, reason = "held until drop")] SharedLock),
+    Shared(PathBuf, SharedLock),
 }
 
 /// What the runs of all blocks took, together.
@@ -68,7 +68,7 @@ enum BlockedFolder {
 pub struct Totals {
     /// Steps.
     pub steps: u64,
-    /// Wall seconds of training, and the part of them in steps.
+    /// Wall seconds of training.
     pub seconds: f64,
     /// Wall seconds in steps.
     pub step_seconds: f64,
