@@ -99,6 +99,22 @@ fn a_merged_set_has_what_each_cell_owns_bit_by_bit() {
     assert_eq!(merged, splats);
 }
 
+proptest! {
+    #[test]
+    fn no_damage_makes_the_reader_panic(at in 0usize..2_000, byte: u8, cut in 0usize..2_000) {
+        let ground = Ground { axes: [[1.0, 0.0, 0.0], [0.0, 0.0, 1.0]] };
+        let cell = Cell { low: [None; 2], high: [Some(0.5), None], size: [1.0; 2] };
+        let block = BlockPlan { cell, steps: 7, max_splats: 9, kept: 0.5, images: vec!["a.jpg".to_owned()] };
+        let division = Division::new("f".to_owned(), ground, vec![block], Vec::new());
+        let mut bytes = division.to_json().into_bytes();
+        let at = at % bytes.len();
+        bytes[at] = byte;
+        bytes.truncate(cut.max(1));
+        let damaged = String::from_utf8_lossy(&bytes).into_owned();
+        prop_assert!(Division::from_json(&damaged).map_or(true, |read| read == division));
+    }
+}
+
 #[test]
 fn a_division_is_read_as_it_was_written_or_not_at_all() {
     let block = |images: &[&str]| BlockPlan {

@@ -35,7 +35,7 @@ const COMMON: [&str; 19] = [
 ];
 
 /// Options of `--help-all` alone: details of the optimisation and of rare inputs.
-const RARE: [&str; 67] = [
+const RARE: [&str; 68] = [
     // What a run writes, and when.
     "log",
     "no-report",
@@ -48,6 +48,7 @@ const RARE: [&str; 67] = [
     "up",
     // Data.
     "allow-outside",
+    "spz-frame",
     "panoramas",
     "random-background",
     "scene-extent",

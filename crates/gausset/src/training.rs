@@ -287,7 +287,13 @@ impl Trainer {
         let has_budget = config.time_budget != TimeBudget::None;
         let mut events = |event| host.report(Event::Training(Box::new(event)));
         let mut run = match task {
-            Task::New(_, folder, overwrite) => Run::start(config, &folder, overwrite, session, &mut events)?,
+            Task::New(_, folder, overwrite) => {
+                let run = Run::start(config, &folder, overwrite, session, &mut events)?;
+                if overwrite == Overwrite::Replace {
+                    blocks::clear(&folder)?;
+                }
+                run
+            }
             Task::Resume(_, folder) => Run::resume(config, &folder, session, &mut events)?,
         };
         host.report(Event::RunFolder(run.folder().to_owned()));

@@ -359,6 +359,16 @@ fn what_does_not_belong_to_a_run_in_blocks_is_refused() {
     assert!(train(other.clone(), Overwrite::Refuse).is_err());
     train(other, Overwrite::Replace).unwrap();
     assert!(results(&run) != first);
+    // A whole scene in its place leaves no parts; what somebody else has put there stays.
+    let note = run.join("blocks/002/note.txt");
+    std::fs::write(&note, "mine").unwrap();
+    train(self::options(&data), Overwrite::Replace).unwrap();
+    let left: Vec<_> =
+        std::fs::read_dir(run.join("blocks")).unwrap().map(|entry| entry.unwrap().file_name()).collect();
+    assert!(note.is_file() && left.len() == 2, "{left:?}");
+    std::fs::remove_file(&note).unwrap();
+    train(self::options(&data), Overwrite::Replace).unwrap();
+    assert!(!run.join("blocks").exists());
 }
 
 #[test]

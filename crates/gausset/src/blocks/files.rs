@@ -5,7 +5,7 @@ use std::path::{Path, PathBuf};
 
 use gausset_blocks::Division;
 use gausset_io::atomic::{Disk, FileSystem, Overwrite, plain_reason, write_atomic};
-use gausset_io::run_folder::{RunFolder, checkpoint_path, list_checkpoints};
+use gausset_io::run_folder::{RunFolder, checkpoint_path, checkpoints_folder, list_checkpoints};
 use gausset_io::text::shell_quote;
 use gausset_io::{input, ownership};
 use gausset_train::{GivenCorrections, TrainError};
@@ -50,7 +50,7 @@ impl BlocksFolder {
         Self { path: run.join(FOLDER) }
     }
 
-    /// Removes what an earlier run has left in the folder. Files that Gausset did not write stay.
+    /// Removes what an earlier run in blocks has left in the folder of a run. Files that Gausset did not write stay.
     pub(super) fn clear(run: &Path) -> Result<(), Failure> {
         let path = run.join(FOLDER);
         if !ownership::is_gausset_owned(&path, FOLDER) {
@@ -73,9 +73,12 @@ impl BlocksFolder {
             let name = entry.file_name();
             let is_part = name == COARSE || name.to_str().is_some_and(|name| name.parse::<u32>().is_ok());
             if is_part && part.is_dir() {
-                RunFolder::create(&Disk, &part, Overwrite::Replace).map_err(TrainError::from)?;
+                drop(RunFolder::create(&Disk, &part, Overwrite::Replace).map_err(TrainError::from)?);
+                remove_marked(&checkpoints_folder(&part));
+                remove_marked(&part);
             }
         }
+        remove_marked(&path);
         Ok(())
     }
 
@@ -148,6 +151,16 @@ impl BlocksFolder {
     fn write(&self, name: &str, text: &str) -> Result<(), Failure> {
         write_atomic(&Disk, &self.path.join(name), |file| file.write_all(text.as_bytes()))?;
         Ok(())
+    }
+}
+
+/// Removes a folder in which only the ownership marker is left.
+fn remove_marked(folder: &Path) {
+    let is_marker = |entry: std::fs::DirEntry| entry.file_name() == ownership::MARKER;
+    if input::read_dir(folder).is_ok_and(|entries| entries.flatten().all(is_marker)) {
+        // A marker or folder that stays does no harm.
+        let _ = Disk.remove(&folder.join(ownership::MARKER));
+        ownership::remove_empty(folder);
     }
 }
 

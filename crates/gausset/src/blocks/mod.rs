@@ -83,6 +83,11 @@ pub(crate) fn train(task: Task, settings: RunSettings, host: &mut Host<'_>) -> R
     }
 }
 
+/// Removes the parts of an earlier run in blocks from the folder of a run that replaces it.
+pub(crate) fn clear(run: &Path) -> Result<(), Failure> {
+    BlocksFolder::clear(run)
+}
+
 /// Begins a new or resumes an interrupted run in blocks, and divides the scene. Any process can then train its blocks
 /// ([`train_block`]). Returns the number of blocks; `None` if the job was asked to stop.
 ///
