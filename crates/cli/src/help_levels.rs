@@ -48,7 +48,7 @@ const RARE: [&str; 68] = [
     "up",
     // Data.
     "allow-outside",
-    "spz-frame",
+    "vignetting",
     "panoramas",
     "random-background",
     "scene-extent",

@@ -359,7 +359,7 @@ fn what_does_not_belong_to_a_run_in_blocks_is_refused() {
     assert!(train(other.clone(), Overwrite::Refuse).is_err());
     train(other, Overwrite::Replace).unwrap();
     assert!(results(&run) != first);
-    // A whole scene in its place leaves no parts; what somebody else has put there stays.
+    // A whole scene in its place leaves no parts; files of others stay.
     let note = run.join("blocks/002/note.txt");
     std::fs::write(&note, "mine").unwrap();
     train(self::options(&data), Overwrite::Replace).unwrap();

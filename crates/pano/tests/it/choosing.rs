@@ -20,8 +20,8 @@ fn a_walk_gives_equal_steps_and_a_stop_one_frame() {
     }
     let folder = tempfile::tempdir().unwrap();
     let path = folder.path().join("walk.mp4");
-    // 1.5 s of walking, then a stop.
-    let shots = walk::shots(2.5);
+    // 1.5 s of walking, then a stop: longer than a rest must be, whatever the encoder makes of its first frames.
+    let shots = walk::shots(3.0);
     walk::film(&path, &shots, 256, [480, 240]);
     let never = AtomicBool::new(false);
     let film = SphereVideo::open(
@@ -36,7 +36,7 @@ fn a_walk_gives_equal_steps_and_a_stop_one_frame() {
     let video = &film.video;
     let times = video.frame_times(&never).unwrap();
     let lines = measure_frames(video, &FrameContent::Sphere, &times, &never, &mut |_| {}).unwrap();
-    assert_eq!((lines.len(), times.timed_frames(), &times.warning), (60, 60, &None));
+    assert_eq!((lines.len(), times.timed_frames(), &times.warning), (72, 72, &None));
     assert!(lines.iter().zip(0..).all(|(line, k)| (line.time - f64::from(k) / 24.0).abs() < 1e-4));
     assert_eq!(measure_frames(video, &FrameContent::Sphere, &times, &never, &mut |_| {}).unwrap(), lines);
 
@@ -88,7 +88,7 @@ fn a_walk_gives_equal_steps_and_a_stop_one_frame() {
     // By time: four frames per second.
     let by_time =
         choose(&SelectionCriteria { select: SelectBy::Time, fps: 4.0, ..SelectionCriteria::default() });
-    assert_eq!(by_time.kept_frames().len(), 10);
+    assert_eq!(by_time.kept_frames().len(), 12);
 }
 
 #[test]

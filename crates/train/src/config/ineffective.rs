@@ -65,7 +65,7 @@ const RULES: &[RequirementRule] = &[
     RequirementRule {
         needs: Requirement::WholeScene,
         is_unmet: |o| o.blocks.is_some_and(|blocks| blocks != Blocks::Off),
-        why: "in blocks; leave it out, or take ⟨blocks = off⟩",
+        why: "with ⟨blocks⟩; leave it out, or take ⟨blocks = off⟩",
     },
     RequirementRule {
         needs: Requirement::Classic,
