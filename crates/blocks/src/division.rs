@@ -22,14 +22,34 @@ pub struct Division {
     hash: String,
     /// Version of Gausset.
     pub gausset: String,
-    /// Fingerprint of the dataset.
-    pub fingerprint: String,
+    /// What it was made of.
+    pub source: DivisionSource,
     /// The ground, in normalised coordinates.
     pub ground: Ground,
     /// The blocks.
     pub blocks: Vec<BlockPlan>,
     /// Training images in no block, because they show nothing of the scene or too little.
     pub unused: Vec<String>,
+}
+
+/// What a division was made of; it is of no use to anything else.
+#[derive(Clone, Debug, Default, PartialEq, Eq, Serialize, Deserialize)]
+#[serde(deny_unknown_fields)]
+pub struct DivisionSource {
+    /// Fingerprint of the dataset.
+    pub fingerprint: String,
+    /// Hash of the options of the run.
+    pub options: String,
+    /// Hash of the corrections that all blocks are given.
+    pub shared: String,
+}
+
+impl DivisionSource {
+    /// The hash of a text, as the fields hold it.
+    #[must_use]
+    pub fn hash_of(text: &str) -> String {
+        format!("{:032x}", xxh3_128(text.as_bytes()))
+    }
 }
 
 /// A block of a division.
@@ -67,20 +87,12 @@ pub enum DivisionError {
 }
 
 impl Division {
-    /// A division of the dataset with this fingerprint.
+    /// A division.
     #[must_use]
-    pub fn new(fingerprint: String, ground: Ground, blocks: Vec<BlockPlan>, unused: Vec<String>) -> Self {
+    pub fn new(source: DivisionSource, ground: Ground, blocks: Vec<BlockPlan>, unused: Vec<String>) -> Self {
         let (format, gausset) = (FORMAT.to_owned(), env!("CARGO_PKG_VERSION").to_owned());
-        let mut division = Self {
-            format,
-            version: VERSION,
-            hash: String::new(),
-            gausset,
-            fingerprint,
-            ground,
-            blocks,
-            unused,
-        };
+        let mut division =
+            Self { format, version: VERSION, hash: String::new(), gausset, source, ground, blocks, unused };
         division.hash = division.computed_hash();
         division
     }
@@ -130,6 +142,6 @@ impl Division {
 
     fn computed_hash(&self) -> String {
         let without = Self { hash: String::new(), ..self.clone() };
-        format!("{:032x}", xxh3_128(without.to_json().as_bytes()))
+        DivisionSource::hash_of(&without.to_json())
     }
 }

@@ -20,5 +20,5 @@ mod images;
 
 pub use budget::{BlockSize, SetSize, block_sizes};
 pub use cells::{Cell, Ground, divide};
-pub use division::{BlockPlan, Division, DivisionError};
+pub use division::{BlockPlan, Division, DivisionError, DivisionSource};
 pub use images::{MAX_IMAGES, choose_images};

@@ -1,7 +1,8 @@
 //! Cells, images and sizes of blocks, and the file of a division.
 
 use gausset_blocks::{
-    BlockPlan, Cell, Division, Ground, MAX_IMAGES, SetSize, block_sizes, choose_images, divide,
+    BlockPlan, Cell, Division, DivisionSource, Ground, MAX_IMAGES, SetSize, block_sizes, choose_images,
+    divide,
 };
 use gausset_core::Splats;
 use proptest::prelude::*;
@@ -105,7 +106,7 @@ proptest! {
         let ground = Ground { axes: [[1.0, 0.0, 0.0], [0.0, 0.0, 1.0]] };
         let cell = Cell { low: [None; 2], high: [Some(0.5), None], size: [1.0; 2] };
         let block = BlockPlan { cell, steps: 7, max_splats: 9, kept: 0.5, images: vec!["a.jpg".to_owned()] };
-        let division = Division::new("f".to_owned(), ground, vec![block], Vec::new());
+        let division = Division::new(DivisionSource::default(), ground, vec![block], Vec::new());
         let mut bytes = division.to_json().into_bytes();
         let at = at % bytes.len();
         bytes[at] = byte;
@@ -126,7 +127,7 @@ fn a_division_is_read_as_it_was_written_or_not_at_all() {
     };
     let ground = Ground { axes: [[1.0, 0.0, 0.0], [0.0, 0.0, 1.0]] };
     let blocks = vec![block(&["a.jpg", "ö/b \"c\".jpg"]), block(&[])];
-    let division = Division::new("fingerprint".to_owned(), ground, blocks, vec!["sky.jpg".to_owned()]);
+    let division = Division::new(DivisionSource::default(), ground, blocks, vec!["sky.jpg".to_owned()]);
     let text = division.to_json();
     assert_eq!(Division::from_json(&text), Ok(division.clone()));
     assert_eq!(division.label(1), format!("block 2 of 2, division {}", division.hash()));
@@ -138,6 +139,6 @@ fn a_division_is_read_as_it_was_written_or_not_at_all() {
     );
     assert!(refused(&text[..90]).starts_with("not a division: "));
     assert!(refused("{}").contains("missing field"));
-    let none = Division::new(String::new(), ground, Vec::new(), Vec::new()).to_json();
+    let none = Division::new(DivisionSource::default(), ground, Vec::new(), Vec::new()).to_json();
     assert_eq!(refused(&none), "blocks: expected 1..1000 blocks, found 0");
 }

@@ -327,10 +327,13 @@ impl Trainer {
             let recorded = SavedRun::read(folder)?.recorded;
             let differences = recorded.differences(&config);
             if !differences.is_empty() || recorded.record.block.as_ref() != Some(&block.label) {
+                let what = match differences.is_empty() {
+                    true => format!("expected {}", block.label),
+                    false => differences.join(", "),
+                };
                 let line = format!(
-                    "{}: a part of another run (expected {}); remove the folder, or train again with ⟨force⟩",
-                    config_path(folder).display(),
-                    if differences.is_empty() { block.label } else { differences.join(", ") },
+                    "{}: a part of another run: {what}; remove its folder, or train again with ⟨force⟩",
+                    config_path(folder).display()
                 );
                 return Err(Failure::new("other-options", line));
             }

@@ -326,6 +326,12 @@ fn what_does_not_belong_to_a_run_in_blocks_is_refused() {
         assert!(failure.to_string().contains("blocks"), "{failure}");
     }
     assert!(!run.exists());
+    // Files of others, before anything is written.
+    std::fs::create_dir_all(run.join("blocks/001")).unwrap();
+    let failure = train(options.clone(), Overwrite::Refuse).unwrap_err();
+    assert!(failure.to_string().contains("blocks: output: holds files"), "{failure}");
+    assert_eq!(std::fs::read_dir(&run).unwrap().count(), 1);
+    std::fs::remove_dir_all(&run).unwrap();
     train(options.clone(), Overwrite::Refuse).unwrap();
     let first = results(&run);
 
@@ -351,6 +357,18 @@ fn what_does_not_belong_to_a_run_in_blocks_is_refused() {
         );
     }
     std::fs::write(&file, &text).unwrap();
+    // Gains and sky, or options, that are not those of the division.
+    for (name, from, to) in
+        [("blocks/shared.json", "{", "{ "), ("config.toml", "\nsteps = 60", "\nsteps = 61")]
+    {
+        let path = run.join(name);
+        let text = std::fs::read_to_string(&path).unwrap();
+        assert!(text.contains(from), "{text}");
+        std::fs::write(&path, text.replacen(from, to, 1)).unwrap();
+        let failure = resume().unwrap_err();
+        assert_eq!(failure.code, "division", "{failure}");
+        std::fs::write(&path, text).unwrap();
+    }
     resume().unwrap();
     assert!(results(&run) == first, "other bytes");
 

@@ -271,7 +271,7 @@ fn run_info(path: &Path, console: &Console) -> Result<Status, EarlyExit> {
         let psnr = summary.psnr.map_or_else(|| "not measured".to_owned(), |psnr| decibels(Some(psnr)));
         let views = format!("{} train, {} test", grouped(record.train_images), grouped(record.test_images));
         let mut rows = vec![("steps", steps), ("splats", grouped(summary.splats)), ("PSNR", psnr)];
-        rows.extend(blocks.iter().map(|blocks| ("blocks", describe_blocks(blocks))));
+        rows.extend(blocks.iter().map(|blocks| ("blocks", describe_blocks(blocks, summary.splats > 0))));
         rows.extend(scores::facts(summary.ssim, &summary.scores));
         rows.extend([
             ("time", duration(summary.seconds)),
@@ -290,7 +290,7 @@ fn run_info(path: &Path, console: &Console) -> Result<Status, EarlyExit> {
 }
 
 /// How far a run in blocks has come: `1 of 3 finished, block 2: 500 of 7,000 steps`.
-fn describe_blocks(status: &BlocksStatus) -> String {
+fn describe_blocks(status: &BlocksStatus, is_merged: bool) -> String {
     let BlocksStatus { coarse, blocks } = status;
     let progress =
         |part: &PartStatus| format!("{} of {} steps", grouped(part.steps), grouped(part.total_steps));
@@ -298,7 +298,11 @@ fn describe_blocks(status: &BlocksStatus) -> String {
         return format!("coarse run: {}", progress(coarse));
     }
     let finished = blocks.iter().filter(|block| block.is_finished).count();
-    let line = format!("{finished} of {} finished", blocks.len());
-    let running = (1..).zip(blocks).find(|(_, block)| !block.is_finished);
-    running.map_or(line.clone(), |(number, block)| format!("{line}, block {number}: {}", progress(block)))
+    let mut lines = vec![format!("{finished} of {} finished", blocks.len())];
+    let running = (1..).zip(blocks).filter(|(_, block)| !block.is_finished && block.steps > 0);
+    lines.extend(running.map(|(number, block)| format!("block {number}: {}", progress(block))));
+    if finished == blocks.len() && !is_merged {
+        lines.push("not merged yet".to_owned());
+    }
+    lines.join(", ")
 }

@@ -59,7 +59,7 @@ pub(crate) struct TrainArgs {
     #[arg(long, value_name = "PART", hide_possible_values = true, value_parser = PossibleValuesParser::new(["division"]))]
     until: Option<String>,
     /// Train only this block of a divided run; RUN/blocks/commands.txt lists the commands of all blocks.
-    #[arg(long, value_name = "N", requires = "resume", conflicts_with = "until")]
+    #[arg(long, value_name = "N", conflicts_with = "until")]
     block: Option<u32>,
     /// Print the result as a JSON object.
     #[arg(long)]
@@ -127,6 +127,9 @@ pub(crate) fn run(args: TrainArgs, console: &Console) -> Result<Status, EarlyExi
     let conditions = args.records.apply_to(RunSettings { profile: args.profile, ..args.device.conditions() });
     let viewer = args.viewer.clone();
     let (is_named, data) = (args.output.is_some() || args.resume.is_some(), args.data.clone());
+    if args.block.is_some() && args.resume.is_none() {
+        return Err(Failure::usage("--block: needs the run (expected --resume RUN); see --help").into());
+    }
     let interrupt = Interrupt::watch();
     if let (Some(block), Some(run)) = (args.block, &args.resume) {
         let given = TrainOptions { data: args.data, ..args.options.into_options() };

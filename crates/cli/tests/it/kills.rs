@@ -103,6 +103,8 @@ fn blocks_that_processes_train_at_the_same_time_give_the_same_bytes() {
     let outside = workshop.run(&["train", "--resume", "apart", "--block", "3"]);
     assert_eq!(outside.code, 2, "{outside:?}");
     assert!(outside.stderr.contains("expected 1..2"), "{outside:?}");
+    let alone = workshop.run(&[&begin("alone")[..], &["--block", "1"]].concat());
+    assert!(alone.code == 2 && alone.stderr.contains("--resume RUN"), "{alone:?}");
     // A block that is done is done.
     workshop.succeed(&["train", "--resume", "apart", "--block", "2", "-q"]);
     workshop.succeed(&["train", "--resume", "apart", "-q"]);

@@ -3,12 +3,12 @@
 use std::io::{ErrorKind, Write};
 use std::path::{Path, PathBuf};
 
-use gausset_blocks::Division;
+use gausset_blocks::{Division, DivisionSource};
 use gausset_io::atomic::{Disk, FileSystem, Overwrite, plain_reason, write_atomic};
 use gausset_io::run_folder::{RunFolder, checkpoint_path, checkpoints_folder, list_checkpoints};
 use gausset_io::text::shell_quote;
 use gausset_io::{input, ownership};
-use gausset_train::{GivenCorrections, TrainError};
+use gausset_train::{GivenCorrections, RecordedRun, TrainError, TrainOptions};
 use serde_json::json;
 
 use super::Contribution;
@@ -92,8 +92,28 @@ impl BlocksFolder {
         self.path.join(format!("{:03}", index + 1))
     }
 
-    /// Reads the division; `None` if there is none yet. It must be of the dataset with this fingerprint.
-    pub(super) fn read_division(&self, fingerprint: &str) -> Result<Option<Division>, Failure> {
+    /// Refuses a folder with files that Gausset did not write, before anything is written.
+    pub(super) fn check(run: &Path) -> Result<(), Failure> {
+        let path = run.join(FOLDER);
+        if ownership::is_gausset_owned(&path, FOLDER) || path.symlink_metadata().is_err() {
+            return Ok(());
+        }
+        let found = match input::read_dir(&path) {
+            Ok(mut entries) => {
+                entries.find_map(Result::ok).map(|entry| entry.file_name().display().to_string())
+            }
+            Err(_) => Some("a file".to_owned()),
+        };
+        let Some(found) = found else { return Ok(()) };
+        let what = format!(
+            "output: holds files that gausset did not write (expected an empty or no folder, found {found}); choose \
+             another run folder, or move them away"
+        );
+        Err(failure("exists", &path, what))
+    }
+
+    /// Reads the division of a run; `None` if there is none yet.
+    pub(super) fn read_division(&self, recorded: &RecordedRun) -> Result<Option<Division>, Failure> {
         let path = self.path.join(DIVISION);
         let text = match input::read_to_string(&path, MAX_BYTES) {
             Ok(text) => text,
@@ -102,22 +122,34 @@ impl BlocksFolder {
         };
         let refused = |what: String| failure("division", &path, format!("{what}; {REMEDY}"));
         let division = Division::from_json(&text).map_err(|error| refused(error.to_string()))?;
-        if division.fingerprint != fingerprint {
-            let found = &division.fingerprint;
+        let (expected, found) = (source_of(recorded), &division.source);
+        if found.fingerprint != expected.fingerprint {
+            let (expected, found) = (expected.fingerprint, &found.fingerprint);
             return Err(refused(format!(
-                "fingerprint: expected that of the data, {fingerprint}, found {found}"
+                "fingerprint: expected that of the data, {expected}, found {found}"
             )));
+        }
+        if found.options != expected.options {
+            return Err(refused(
+                "options: expected those of config.toml, which has changed since".to_owned(),
+            ));
         }
         Ok(Some(division))
     }
 
-    /// Writes a division, and what its blocks are given; the division last, because it says that both exist.
-    pub(super) fn write_division(
+    /// Writes what the blocks are given, and returns what a division of the run is made of.
+    pub(super) fn write_corrections(
         &self,
-        division: &Division,
+        recorded: &RecordedRun,
         given: &GivenCorrections,
-    ) -> Result<(), Failure> {
-        self.write(SHARED, &(serde_json::to_string_pretty(given).unwrap_or_default() + "\n"))?;
+    ) -> Result<DivisionSource, Failure> {
+        let text = serde_json::to_string_pretty(given).unwrap_or_default() + "\n";
+        self.write(SHARED, &text)?;
+        Ok(DivisionSource { shared: DivisionSource::hash_of(&text), ..source_of(recorded) })
+    }
+
+    /// Writes a division.
+    pub(super) fn write_division(&self, division: &Division) -> Result<(), Failure> {
         self.write(DIVISION, &division.to_json())
     }
 
@@ -134,12 +166,20 @@ impl BlocksFolder {
         self.write(COMMANDS, &blocks.iter().map(line).collect::<String>())
     }
 
-    /// Reads what the blocks are given.
-    pub(super) fn read_corrections(&self) -> Result<GivenCorrections, Failure> {
+    /// Reads what the blocks of a division are given.
+    pub(super) fn read_corrections(&self, division: &Division) -> Result<GivenCorrections, Failure> {
         let path = self.path.join(SHARED);
+        let refused = |what: String| failure("division", &path, format!("{what}; {REMEDY}"));
         let text = input::read_to_string(&path, MAX_BYTES)
-            .map_err(|error| failure("read", &path, plain_reason(&error)))?;
-        serde_json::from_str(&text).map_err(|error| failure("division", &path, format!("{error}; {REMEDY}")))
+            .map_err(|error| refused(plain_reason(&error).to_string()))?;
+        let found = DivisionSource::hash_of(&text);
+        if found != division.source.shared {
+            let expected = &division.source.shared;
+            return Err(refused(format!(
+                "expected what the division was made with, {expected}, found {found}"
+            )));
+        }
+        serde_json::from_str(&text).map_err(|error| refused(error.to_string()))
     }
 
     /// Writes what each block has contributed.
@@ -151,6 +191,20 @@ impl BlocksFolder {
     fn write(&self, name: &str, text: &str) -> Result<(), Failure> {
         write_atomic(&Disk, &self.path.join(name), |file| file.write_all(text.as_bytes()))?;
         Ok(())
+    }
+}
+
+/// What a division of a run is made of, without what its blocks are given.
+fn source_of(recorded: &RecordedRun) -> DivisionSource {
+    let values = recorded.config.to_options().given_values();
+    let table = TrainOptions::table();
+    let is_bound = |name: &str| table.iter().any(|option| option.name == name && !option.is_free_on_resume);
+    let bound = values.iter().filter(|(name, _)| is_bound(name));
+    let text: String = bound.map(|(name, value)| format!("{name} = {value}\n")).collect();
+    DivisionSource {
+        fingerprint: recorded.record.fingerprint.clone(),
+        options: DivisionSource::hash_of(&text),
+        shared: String::new(),
     }
 }
 

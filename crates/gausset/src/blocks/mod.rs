@@ -20,7 +20,7 @@ pub use status::{BlocksStatus, PartStatus};
 use std::path::{Path, PathBuf};
 use std::sync::Arc;
 
-use gausset_blocks::{BlockPlan, Division, Ground, SetSize, block_sizes, choose_images};
+use gausset_blocks::{BlockPlan, Division, DivisionSource, Ground, SetSize, block_sizes, choose_images};
 use gausset_core::Splats;
 use gausset_core::engine::{CorrectionGroup, Engine};
 use gausset_io::atomic::{Disk, Overwrite};
@@ -106,6 +106,8 @@ pub fn divide(task: Task, settings: RunSettings, host: &mut Host<'_>) -> Result<
             None
         }
         Prepared::Divided(divided) => {
+            // The run folder may have moved since it was divided.
+            job.folder.write_commands(&divided.0, job.whole.folder())?;
             job.report_division(&divided.0);
             Some(divided.0.blocks.len())
         }
@@ -126,10 +128,17 @@ pub fn train_block(
 ) -> Result<Trained, Failure> {
     let task = Task::resume(run.to_owned(), given)?;
     let config = task.first_config()?;
+    if config.blocks == Blocks::Off {
+        let line = format!(
+            "{}: not a run in blocks (expected one with ⟨blocks⟩); resume it without ⟨block⟩",
+            run.display()
+        );
+        return Err(Failure::usage(line));
+    }
     let dataset = Arc::new(dataset::open(&config.data.path, &config.open_options())?);
     let whole = BlockedRun::open_shared(&config, run, dataset)?;
     let folder = BlocksFolder::of(run);
-    let division = folder.read_division(&whole.recorded().record.fingerprint)?.ok_or_else(|| {
+    let division = folder.read_division(whole.recorded())?.ok_or_else(|| {
         let line = format!("{}: not divided yet; begin with ⟨blocks⟩ and ⟨until = division⟩", run.display());
         Failure::new("division", line)
     })?;
@@ -138,7 +147,7 @@ pub fn train_block(
         .checked_sub(1)
         .filter(|&index| index < blocks)
         .ok_or_else(|| Failure::usage(format!("⟨block⟩: {block} is out of range (expected 1..{blocks})")))?;
-    let given = folder.read_corrections()?;
+    let given = folder.read_corrections(&division)?;
     let mut job = BlocksJob { whole, folder, settings, host };
     let part = job.folder.block(index);
     if division.blocks[index].images.is_empty() {
@@ -174,6 +183,7 @@ impl<'a, 'h> BlocksJob<'a, 'h> {
         warn_about_dataset(&dataset, host);
         let whole = match task {
             Task::New(options, folder, overwrite) => {
+                BlocksFolder::check(folder)?;
                 let config = with_absolute_paths(TrainConfig::resolve_for(options, &dataset)?)?;
                 let whole =
                     BlockedRun::start(config, folder, *overwrite, dataset, &engine.describe(), &Disk)?;
@@ -194,15 +204,17 @@ impl<'a, 'h> BlocksJob<'a, 'h> {
         let Some((splats, groups)) = self.coarse_run()? else {
             return Ok(Prepared::Stopped("in the coarse run".to_owned()));
         };
-        if let Some(division) = self.folder.read_division(&self.whole.recorded().record.fingerprint)? {
+        if let Some(division) = self.folder.read_division(self.whole.recorded())? {
             return Ok(Prepared::Divided(Box::new((division, splats, groups))));
         }
-        match self.divide(&splats, &mut *engine) {
+        let given = self.whole.given_corrections(&groups);
+        let source = self.folder.write_corrections(self.whole.recorded(), &given)?;
+        match self.divide(&splats, source, &mut *engine) {
             Err(failure) if failure.is_stopped() => Ok(Prepared::Stopped("before the division".to_owned())),
             division => {
                 let division = division?;
                 self.folder.write_commands(&division, self.whole.folder())?;
-                self.folder.write_division(&division, &self.whole.given_corrections(&groups))?;
+                self.folder.write_division(&division)?;
                 Ok(Prepared::Divided(Box::new((division, splats, groups))))
             }
         }
@@ -216,7 +228,7 @@ impl<'a, 'h> BlocksJob<'a, 'h> {
         groups: Vec<CorrectionGroup>,
     ) -> Result<Trained, Failure> {
         self.report_division(division);
-        let given = self.folder.read_corrections()?;
+        let given = self.folder.read_corrections(division)?;
         let mut outcomes = Vec::new();
         for index in 0..division.blocks.len() {
             if division.blocks[index].images.is_empty() {
@@ -263,7 +275,12 @@ impl<'a, 'h> BlocksJob<'a, 'h> {
     }
 
     /// Divides the set by the splats of the coarse run.
-    fn divide(&mut self, coarse: &Splats, engine: &mut dyn Engine) -> Result<Division, Failure> {
+    fn divide(
+        &mut self,
+        coarse: &Splats,
+        source: DivisionSource,
+        engine: &mut dyn Engine,
+    ) -> Result<Division, Failure> {
         let recorded = self.whole.recorded();
         let (config, record) = (&recorded.config, &recorded.record);
         let dataset = self.whole.dataset();
@@ -311,7 +328,7 @@ impl<'a, 'h> BlocksJob<'a, 'h> {
                 kept: size.kept,
                 images: images.iter().map(name).collect(),
             });
-            return Ok(Division::new(record.fingerprint.clone(), ground, blocks.collect(), unused));
+            return Ok(Division::new(source, ground, blocks.collect(), unused));
         }
     }
 
@@ -330,7 +347,7 @@ impl<'a, 'h> BlocksJob<'a, 'h> {
             .filter(|(_, block)| (1..FEW_IMAGES).contains(&block.images.len()))
             .map(|(n, _)| n.to_string())
             .collect();
-        if !few.is_empty() {
+        if !few.is_empty() && blocks.len() > 1 {
             let line = format!(
                 "blocks with fewer than {FEW_IMAGES} images: {}; fewer blocks would look better",
                 few.join(", ")

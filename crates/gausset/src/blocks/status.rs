@@ -41,7 +41,7 @@ impl BlocksStatus {
     pub fn read(run: &Path, recorded: &RecordedRun) -> Result<Self, Failure> {
         let folder = BlocksFolder::of(run);
         let coarse = PartStatus::default().read(&folder.coarse())?;
-        let division = folder.read_division(&recorded.record.fingerprint)?;
+        let division = folder.read_division(recorded)?;
         let plans = division.map(|division| division.blocks).unwrap_or_default();
         let blocks = plans.iter().enumerate().map(|(index, plan)| {
             let images = plan.images.len() as u64;

@@ -131,7 +131,12 @@ impl BlockedRun {
         dataset: Arc<Dataset>,
         fs: &dyn FileSystem,
     ) -> Result<Self, TrainError> {
-        Self::read(config, BlockedFolder::Locked(RunFolder::open(fs, folder)?), dataset)
+        let run = Self::read(config, BlockedFolder::Locked(RunFolder::open(fs, folder)?), dataset)?;
+        // Limits and the location of the data may have changed.
+        if let BlockedFolder::Locked(folder) = &run.folder {
+            folder.write_config(fs, &run.recorded.to_toml())?;
+        }
+        Ok(run)
     }
 
     /// As [`Self::open`], for a process that trains one of the blocks while others train others.
