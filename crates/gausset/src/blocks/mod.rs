@@ -8,8 +8,8 @@
 //! RUN/blocks/001/, …      the runs of the blocks, one after the other
 //! RUN/blocks/merged.json  what each block has contributed
 //! ```
-//! Every part is a run that resumes; whatever is missing is done, and what is finished is not repeated. So the same command
-//! goes on after an interruption, and its result has the same bytes.
+//! Every part is a run that resumes, and a finished part is not repeated. So the run resumes after an interruption anywhere,
+//! and its result has the same bytes.
 
 mod files;
 mod status;
