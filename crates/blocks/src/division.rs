@@ -1,7 +1,9 @@
 //! The file of a division: `RUN/blocks/division.json`.
 
+use std::io::Read;
+
 use serde::{Deserialize, Serialize};
-use xxhash_rust::xxh3::xxh3_128;
+use xxhash_rust::xxh3::{Xxh3, xxh3_128};
 
 use crate::{Cell, Ground};
 
@@ -49,6 +51,21 @@ impl DivisionSource {
     #[must_use]
     pub fn hash_of(text: &str) -> String {
         format!("{:032x}", xxh3_128(text.as_bytes()))
+    }
+
+    /// The hash of a file, in the same form.
+    ///
+    /// # Errors
+    /// Any error of reading.
+    pub fn hash_of_file(file: &mut dyn Read) -> std::io::Result<String> {
+        let mut hash = Xxh3::new();
+        let mut buffer = vec![0; 1 << 20];
+        loop {
+            match file.read(&mut buffer)? {
+                0 => return Ok(format!("{:032x}", hash.digest128())),
+                read => hash.update(&buffer[..read]),
+            }
+        }
     }
 }
 

@@ -246,7 +246,7 @@ fn a_block_decides_nothing_that_the_whole_set_decides() {
     let run = root.path().join("run");
     let options = TrainOptions {
         data: Some(many_images(root.path())),
-        blocks: Some(Blocks::Count(6)),
+        blocks: Some(Blocks::Count(9)),
         exposure: Some(Exposure::On),
         steps: Some(120),
         max_splats: Some(600),
@@ -262,7 +262,7 @@ fn a_block_decides_nothing_that_the_whole_set_decides() {
     let (gains, sky) = (given.log_gains.unwrap(), given.sky.unwrap());
     assert_eq!((gains.len(), sky.len()), (42, SKY_VALUES));
     let mut fewest = usize::MAX;
-    for block in 1..=6 {
+    for block in 1..=9 {
         let folder = run.join(format!("blocks/{block:03}"));
         let part = RecordedRun::read(&folder.join("config.toml")).unwrap();
         fewest = fewest.min(part.record.train_images as usize);
@@ -369,6 +369,15 @@ fn what_does_not_belong_to_a_run_in_blocks_is_refused() {
         assert_eq!(failure.code, "division", "{failure}");
         std::fs::write(&path, text).unwrap();
     }
+    // Other splats in the place of a block's own; then the block is trained again.
+    let part = run.join("blocks/002");
+    let mut splats = std::fs::read(part.join("splats.ply")).unwrap();
+    *splats.last_mut().unwrap() ^= 1;
+    std::fs::write(part.join("splats.ply"), splats).unwrap();
+    let failure = resume().unwrap_err();
+    assert_eq!(failure.code, "division", "{failure}");
+    assert!(failure.to_string().contains("block 2 has trained"), "{failure}");
+    std::fs::remove_dir_all(&part).unwrap();
     resume().unwrap();
     assert!(results(&run) == first, "other bytes");
 

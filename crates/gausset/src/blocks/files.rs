@@ -5,7 +5,7 @@ use std::path::{Path, PathBuf};
 
 use gausset_blocks::{Division, DivisionSource};
 use gausset_io::atomic::{Disk, FileSystem, Overwrite, plain_reason, write_atomic};
-use gausset_io::run_folder::{RunFolder, checkpoint_path, checkpoints_folder, list_checkpoints};
+use gausset_io::run_folder::{RunFolder, checkpoint_path, checkpoints_folder, list_checkpoints, splats_path};
 use gausset_io::text::shell_quote;
 use gausset_io::{input, ownership};
 use gausset_train::{GivenCorrections, RecordedRun, TrainError, TrainOptions};
@@ -57,21 +57,15 @@ impl BlocksFolder {
             return Ok(());
         }
         for name in [DIVISION, SHARED, MERGED, COMMANDS] {
-            match Disk.remove(&path.join(name)) {
-                Err(error) if error.kind() != ErrorKind::NotFound => {
-                    return Err(failure(
-                        "write",
-                        &path.join(name),
-                        format!("remove: {}", plain_reason(&error)),
-                    ));
-                }
-                _ => {}
-            }
+            remove(&path.join(name))?;
         }
         for entry in input::read_dir(&path).into_iter().flatten().flatten() {
             let part = entry.path();
             let name = entry.file_name();
-            let is_part = name == COARSE || name.to_str().is_some_and(|name| name.parse::<u32>().is_ok());
+            if name.to_str().and_then(|name| name.strip_suffix(".json")).is_some_and(is_number) {
+                remove(&part)?;
+            }
+            let is_part = name == COARSE || name.to_str().is_some_and(is_number);
             if is_part && part.is_dir() {
                 drop(RunFolder::create(&Disk, &part, Overwrite::Replace).map_err(TrainError::from)?);
                 remove_marked(&checkpoints_folder(&part));
@@ -182,6 +176,43 @@ impl BlocksFolder {
         serde_json::from_str(&text).map_err(|error| refused(error.to_string()))
     }
 
+    /// Whether the splats of a block are sealed.
+    pub(super) fn is_sealed(&self, index: usize) -> bool {
+        self.seal_path(index).is_file()
+    }
+
+    /// Records the hash of the splats that a block has trained.
+    pub(super) fn seal(&self, index: usize) -> Result<(), Failure> {
+        let hash = hash_of_file(&splats_path(&self.block(index)))?;
+        self.write(&seal_name(index), &format!("{}\n", json!({ "splats": hash })))
+    }
+
+    /// Refuses splats of a block that are not those it has trained: a damaged or another file.
+    pub(super) fn check_seal(&self, index: usize) -> Result<(), Failure> {
+        let path = self.seal_path(index);
+        let text = input::read_to_string(&path, MAX_BYTES)
+            .map_err(|error| failure("read", &path, plain_reason(&error)))?;
+        let seal: serde_json::Value = serde_json::from_str(&text).unwrap_or_default();
+        let expected = seal["splats"].as_str().unwrap_or("a hash");
+        let part = self.block(index);
+        let splats = splats_path(&part);
+        let found = hash_of_file(&splats)?;
+        if found != expected {
+            let what = format!(
+                "not the splats that block {} has trained (expected {expected}, found {found}); remove the folder {} \
+                 and resume the run",
+                index + 1,
+                part.display()
+            );
+            return Err(failure("division", &splats, what));
+        }
+        Ok(())
+    }
+
+    fn seal_path(&self, index: usize) -> PathBuf {
+        self.path.join(seal_name(index))
+    }
+
     /// Writes what each block has contributed.
     pub(super) fn write_merged(&self, division: &Division, blocks: &[Contribution]) -> Result<(), Failure> {
         let merged = json!({ "division": division.hash(), "blocks": blocks });
@@ -192,6 +223,18 @@ impl BlocksFolder {
         write_atomic(&Disk, &self.path.join(name), |file| file.write_all(text.as_bytes()))?;
         Ok(())
     }
+}
+
+/// Name of the file with the hash of a block's splats.
+fn seal_name(index: usize) -> String {
+    format!("{:03}.json", index + 1)
+}
+
+/// The hash of a file, as a division holds hashes.
+fn hash_of_file(path: &Path) -> Result<String, Failure> {
+    let refused = |error: std::io::Error| failure("read", path, plain_reason(&error));
+    let mut file = input::open(path, u64::MAX).map_err(refused)?;
+    DivisionSource::hash_of_file(&mut file).map_err(refused)
 }
 
 /// What a division of a run is made of, without what its blocks are given.
@@ -218,12 +261,25 @@ fn remove_marked(folder: &Path) {
     }
 }
 
+/// Whether a name in the folder is that of a block.
+fn is_number(name: &str) -> bool {
+    name.parse::<u32>().is_ok()
+}
+
+/// Removes a file, if it exists.
+fn remove(path: &Path) -> Result<(), Failure> {
+    match Disk.remove(path) {
+        Err(error) if error.kind() != ErrorKind::NotFound => {
+            Err(failure("write", path, format!("remove: {}", plain_reason(&error))))
+        }
+        _ => Ok(()),
+    }
+}
+
 /// Removes the checkpoints of a finished part.
 pub(super) fn remove_checkpoints(part: &Path) -> Result<(), Failure> {
     for step in list_checkpoints(&Disk, part)? {
-        let path = checkpoint_path(part, step);
-        Disk.remove(&path)
-            .map_err(|error| failure("write", &path, format!("remove: {}", plain_reason(&error))))?;
+        remove(&checkpoint_path(part, step))?;
     }
     Ok(())
 }

@@ -6,6 +6,7 @@
 //! RUN/blocks/division.json, shared.json      the division, and what all blocks are given
 //! RUN/blocks/commands.txt a command for each block, for several machines
 //! RUN/blocks/001/, …      the runs of the blocks, one after the other
+//! RUN/blocks/001.json, … the hash of a block's splats
 //! RUN/blocks/merged.json  what each block has contributed
 //! ```
 //! Every part is a run that resumes, and a finished part is not repeated. So the run resumes after an interruption anywhere,
@@ -33,6 +34,7 @@ use gausset_train::{
 };
 use serde::Serialize;
 
+use crate::saved_run::SavedRun;
 use crate::training::{RunSettings, Task, Trained, Trainer, warn_about_dataset, with_absolute_paths};
 use crate::{Event, Failure, Host, Stage, profiling};
 use files::BlocksFolder;
@@ -395,8 +397,12 @@ impl<'a, 'h> BlocksJob<'a, 'h> {
             later_steps: division.blocks[index + 1..].iter().map(|block| block.steps).sum(),
         });
         let folder = self.folder.block(index);
+        let was_finished = SavedRun::is_run_folder(&folder) && read_outcome(&folder)?.is_some();
         let outcome = self.part_run(&folder, config, dataset, block)?;
         if outcome.is_some() {
+            if !was_finished || !self.folder.is_sealed(index) {
+                self.folder.seal(index)?;
+            }
             // What is merged stands in its `splats.ply`.
             files::remove_checkpoints(&folder)?;
         }
@@ -470,6 +476,7 @@ impl<'a, 'h> BlocksJob<'a, 'h> {
                 contributions.push(Contribution { block: index + 1, kept, ..Contribution::default() });
                 continue;
             };
+            folder.check_seal(index)?;
             let path = splats_path(&folder.block(index));
             let load = LoadOptions { limits: ReadLimits { memory_bytes }, ..LoadOptions::default() };
             let file = splat::load(&path, &load)?;
