@@ -339,6 +339,8 @@ fn what_does_not_belong_to_a_run_in_blocks_is_refused() {
     let part = Task::resume(run.join("blocks/002"), &TrainOptions::default()).unwrap();
     let (failure, _) = job(|_, _| {}, |host| training::train(part, conditions(), host).unwrap_err());
     assert!(failure.to_string().contains("block 2 of 2"), "{failure}");
+    let config = TrainOptions::read(&run.join("blocks/002/config.toml")).unwrap_err();
+    assert!(config.to_string().contains("block 2 of 2"), "{config}");
 
     // A division that was edited, cut off, or is of other data; parts of another division.
     std::fs::remove_file(run.join("splats.ply")).unwrap();

@@ -101,7 +101,7 @@ impl TrainOptions {
     /// options; those without effect are dropped, because the user did not give them.
     ///
     /// # Errors
-    /// The file cannot be read or is not TOML, a key is unknown, a value has the wrong type.
+    /// The file cannot be read or is not TOML, a key is unknown, a value has the wrong type, it is that of a block.
     pub fn read(path: &Path) -> Result<Self, OptionsError> {
         Self::from_config_file(&read_text(path)?, path)
     }
@@ -113,6 +113,13 @@ impl TrainOptions {
     pub fn from_config_file(text: &str, path: &Path) -> Result<Self, OptionsError> {
         let mut options = Self::from_toml(text, path)?;
         let Some(record) = parse_table(text, path)?.remove(RECORD_TABLE) else { return Ok(options) };
+        if let Some(block) = record.get("block").and_then(toml::Value::as_str) {
+            return Err(OptionsError::Value {
+                path: path.to_owned(),
+                key: RECORD_TABLE.to_owned(),
+                what: format!("{block}: a part of a run (expected the config.toml of the whole run)"),
+            });
+        }
         let start = record.get("start").and_then(toml::Value::as_str).unwrap_or_default();
         if !start.contains(RANDOM_START_NOTE) {
             options.initial_splats = None;

@@ -86,7 +86,7 @@ pub enum TrainError {
         checkpoint: Option<u64>,
     },
     /// The dataset is not the one the run was started with.
-    #[error("{}: data: not the dataset of this run{} (expected fingerprint {expected}, found {found}); name the right one with ⟨data⟩", path.display(), what.as_ref().map_or_else(String::new, |what| format!(": {what}")))]
+    #[error("{}: data: not the dataset of this run{} (expected fingerprint {expected}, found {found}); give the dataset of the run", path.display(), what.as_ref().map_or_else(String::new, |what| format!(": {what}")))]
     DatasetChanged {
         /// Root folder of the dataset that was opened.
         path: PathBuf,

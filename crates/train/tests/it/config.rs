@@ -409,7 +409,10 @@ fn what_a_run_has_recorded_is_a_config_file_whatever_it_chose() {
             TrainOptions { data: Some("scene".into()), ..TrainOptions::default() },
             |given, (key, value)| with(&given, key, value),
         );
-        let run = recorded(TrainConfig::resolve(&given, None).unwrap());
+        let mut run = recorded(TrainConfig::resolve(&given, None).unwrap());
+        let part = TrainOptions::from_config_file(&run.to_toml(), path).unwrap_err();
+        assert!(part.to_string().contains("block 2 of 4"), "{part}");
+        run.record.block = None;
         let file = TrainOptions::from_config_file(&run.to_toml(), path).unwrap();
         let keys = |options: &TrainOptions| -> BTreeSet<String> {
             options.given_values().into_iter().map(|(key, _)| key).collect()
@@ -423,6 +426,7 @@ fn what_a_run_has_recorded_is_a_config_file_whatever_it_chose() {
     // The number of random splats at the start is recorded.
     let mut run = recorded(resolve(TrainOptions::default()).unwrap());
     run.record.start = "500 random splats in [-1, 1]^3".to_owned();
+    run.record.block = None;
     let file = TrainOptions::from_config_file(&run.to_toml(), path).unwrap();
     assert_eq!(file.initial_splats, run.config.to_options().initial_splats);
 }
@@ -531,7 +535,8 @@ proptest! {
         let run = recorded(TrainConfig::resolve(&given.without_ineffective(), None).unwrap());
         let text = run.to_toml();
         prop_assert_eq!(&RecordedRun::from_toml(&text, Path::new("config.toml")).unwrap(), &run);
-        // The same text is a valid config file, except for options without effect.
+        // The text of a run that is not a block is a valid config file, except for options without effect.
+        let text = RecordedRun { record: RunRecord { block: None, ..run.record.clone() }, ..run.clone() }.to_toml();
         let options = TrainOptions::from_config_file(&text, Path::new("config.toml")).unwrap();
         let again = TrainConfig::resolve(&TrainOptions::default(), Some(&options)).unwrap().to_options();
         prop_assert_eq!(again.without_ineffective(), run.config.to_options().without_ineffective());
