@@ -169,8 +169,8 @@ fn compare(depths: &Depths, truth: &[Vec<f32>]) {
                 confirmed += 1;
                 within += usize::from(error < 0.03);
                 fine += usize::from(error < 0.01);
-                wide += usize::from(support.wide >= 2);
-                wide_within += usize::from(support.wide >= 2 && error < 0.03);
+                wide += usize::from(support.can_be_point());
+                wide_within += usize::from(support.can_be_point() && error < 0.03);
             }
         }
     }

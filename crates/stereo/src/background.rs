@@ -14,8 +14,7 @@
 //! The distance of the background is not known, so what has texture (trees, facades) would appear in other places than
 //! it is. Only plain blocks count, and cells in which they are the majority.
 //!
-//! One sphere suits cameras around a subject. There are no points if less than 80 % of the views see c, or if 30 % of
-//! the points or more are farther from c than the median camera: a walk or a room, whose background is in the points.
+//! One sphere suits cameras around a subject. There are no points if less than 80 % of the views see c: a walk or a room.
 //!
 //! All lengths are relative to R. Sums are f64, in the order of views, rows and columns.
 
@@ -29,8 +28,6 @@ use crate::{DepthMap, Depths, StereoView};
 
 /// Minimum fraction of the views that see the centre.
 const MIN_VIEWS_OF_CENTRE: f64 = 0.8;
-/// Fraction of the points beyond the median camera from which there is no background.
-const MAX_POINTS_BEYOND: f64 = 0.3;
 /// The quantile of the camera distances that the sphere contains, and the factor on it.
 const CAMERAS: (f64, f64) = (0.95, 2.5);
 /// The quantile of the point distances that the sphere contains.
@@ -137,18 +134,17 @@ impl Sphere {
     fn around(views: &[StereoView], points: &[[f32; 3]]) -> Option<Self> {
         let axis = |axis: usize| median(points.iter().map(|p| f64::from(p[axis])).collect());
         let centre = [axis(0)?, axis(1)?, axis(2)?];
-        let mut cameras: Vec<f64> = views.iter().map(|view| distance(view.pose.centre(), centre)).collect();
         let seeing = views.iter().filter(|view| sees(view, centre)).count();
-        let middle = median(cameras.clone())?;
+        if views.is_empty() || (seeing as f64) < MIN_VIEWS_OF_CENTRE * views.len() as f64 {
+            return None;
+        }
+        let mut cameras: Vec<f64> = views.iter().map(|view| distance(view.pose.centre(), centre)).collect();
         let mut spread: Vec<f64> = points.iter().map(|p| distance(p.map(f64::from), centre)).collect();
-        let beyond = spread.iter().filter(|&&distance| distance > middle).count();
-        let suits = seeing as f64 >= MIN_VIEWS_OF_CENTRE * views.len() as f64
-            && (beyond as f64) < MAX_POINTS_BEYOND * points.len() as f64;
         let (share, factor) = CAMERAS;
         let radius = (factor * quantile(&mut cameras, share)).max(quantile(&mut spread, POINTS));
         // Splats are f32.
         let farthest = centre.iter().fold(radius, |sum, v| sum + v.abs()) as f32;
-        (suits && radius > 0.0 && farthest.is_finite()).then_some(Self { centre, radius })
+        (radius > 0.0 && farthest.is_finite()).then_some(Self { centre, radius })
     }
 
     /// Unit direction, seen from the centre, in which a ray leaves the sphere: the second intersection. `None` if it

@@ -94,7 +94,7 @@ pub struct StereoOptions {
 
 impl Default for StereoOptions {
     fn default() -> Self {
-        Self { longest_side: 400, planes: 64, neighbours: 4, memory_bytes: 1 << 30 }
+        Self { longest_side: 400, planes: 128, neighbours: 4, memory_bytes: 1 << 30 }
     }
 }
 

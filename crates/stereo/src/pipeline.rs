@@ -27,10 +27,6 @@ const REFINE_PER_PLANE: f32 = 4.0;
 /// it is another surface.
 const BACKGROUND_STEPS: u32 = 2;
 const BACKGROUND_RATIO: f32 = 0.97;
-/// Maximum relative difference of depths that agree at half size.
-const COARSE_TOLERANCE: f32 = 0.05;
-/// Minimum score of pixels at half size.
-const MIN_COARSE_SCORE: f32 = 0.3;
 
 /// A view during processing.
 struct ViewState {
@@ -93,7 +89,7 @@ pub fn depth_maps(
     let span = gausset_prof::span("surface");
     let agrees = pool.map(work.len(), |index| {
         let neighbours = warps(&work, index, 1, |other| &coarse[other]);
-        consistency::support(&coarse[index], &neighbours, COARSE_TOLERANCE, MIN_COARSE_SCORE)
+        consistency::support(&coarse[index], &neighbours, &consistency::AT_HALF_SIZE)
     });
     let cleaned =
         pool.map(work.len(), |index| coarse[index].with_filled_pixels(|i| agrees[index][i].agree > 0));
@@ -104,12 +100,7 @@ pub fn depth_maps(
     let _confirm = gausset_prof::span("confirm");
     let supports = pool.map(work.len(), |index| {
         let neighbours = warps(&work, index, 0, |other| &fine[other]);
-        consistency::support(
-            &fine[index],
-            &neighbours,
-            consistency::DEPTH_TOLERANCE,
-            consistency::MIN_SCORE_TWO,
-        )
+        consistency::support(&fine[index], &neighbours, &consistency::AT_FULL_SIZE)
     });
     let mut parts: Vec<_> =
         work.into_iter().zip(fine).zip(supports).map(|(of, s)| (Some((of, s)), None)).collect();

@@ -1,25 +1,30 @@
 //! Dense points from depth maps, with priority for regions without sparse points.
 //!
-//! A pixel that two neighbours confirm from more than 3 degrees away is a candidate, with the weight
+//! A pixel is a candidate if two neighbours confirm it and determine its depth, or the only one that sees it does. Its
+//! weight is
 //!
 //! ```text
-//! (depth / focal)² (1 - coverage) / (1 + neighbours that agree)
+//! min(depth / focal, 3 m)² (1 - coverage) / (1 + neighbours that agree)        m = median of depth / focal
 //! ```
 //! It is the surface area of the pixel, reduced where the image already shows SfM points, and divided among the views
-//! that show it. Each candidate is drawn with a probability in proportion to its weight, by a random number of its view
+//! that show it. The limit keeps surfaces far behind a subject from taking all points. Each candidate is drawn with a probability in proportion to its weight, by a random number of its view
 //! and pixel; a point in a voxel that an earlier one occupies (in order of views, rows, columns) is left out. Voxels
 //! are as large as the point spacing in the image, times depth / focal, rounded down to a power of two.
 
 use std::collections::HashSet;
 
 use gausset_compute::rng::{philox, stream, uniform};
+use gausset_core::statistics::median;
 use gausset_core::{Camera, Stage};
 
-use crate::reliability::is_candidate;
 use crate::{DepthMap, Depths, StereoScene, StereoView};
 
 /// Size of the cells in which coverage is counted, in px of the depth map.
 const CELL_SIZE: usize = 8;
+/// Maximum size of a pixel on the surface that counts, relative to the median.
+const MAX_FOOTPRINT: f64 = 3.0;
+/// The median is that of every 16th candidate.
+const MEDIAN_STRIDE: usize = 16;
 /// Number of points that cover a cell completely.
 const FULL_CELL_POINTS: f64 = 4.0;
 /// Maximum distance between points in the image, in px of the depth map, so that an isolated point remains a detail.
@@ -54,15 +59,17 @@ pub struct DensePoint {
 pub fn dense_points(scene: &StereoScene<'_>, depths: &Depths, options: &PointOptions) -> Vec<DensePoint> {
     let _span = gausset_prof::span(Stage::Stereo.name());
     let wanted = options.count as f64;
+    let limit = MAX_FOOTPRINT * median_footprint(scene, depths);
+    let weight = |candidate: &PointCandidate| candidate.weight * candidate.footprint.min(limit).powi(2);
     let mut total = 0.0;
-    for_each_candidate(scene, depths, |candidate| total += candidate.weight);
+    for_each_candidate(scene, depths, |candidate| total += weight(&candidate));
     let mut points = Vec::new();
     if wanted < 1.0 || total <= 0.0 {
         return points;
     }
     let mut taken = HashSet::new();
     for_each_candidate(scene, depths, |candidate| {
-        let share = (wanted * candidate.weight / total).min(1.0);
+        let share = (wanted * weight(&candidate) / total).min(1.0);
         let word = philox(options.seed, stream::STEREO, candidate.view as u64, candidate.pixel as u32)[0];
         if points.len() >= options.count || f64::from(uniform(word)) >= share {
             return;
@@ -76,6 +83,18 @@ pub fn dense_points(scene: &StereoScene<'_>, depths: &Depths, options: &PointOpt
         }
     });
     points
+}
+
+/// Median size of a pixel on the surface, over the candidates.
+fn median_footprint(scene: &StereoScene<'_>, depths: &Depths) -> f64 {
+    let (mut count, mut footprints) = (0, Vec::new());
+    for_each_candidate(scene, depths, |candidate| {
+        if count % MEDIAN_STRIDE == 0 {
+            footprints.push(candidate.footprint);
+        }
+        count += 1;
+    });
+    median(footprints).unwrap_or_default()
 }
 
 /// The voxel of a point: its size as a power of two, and its index.
@@ -93,6 +112,7 @@ struct PointCandidate {
     colour: [u8; 3],
     /// depth / focal length, in scene units per px.
     footprint: f64,
+    /// Without the area of the pixel.
     weight: f64,
 }
 
@@ -104,7 +124,7 @@ fn for_each_candidate(scene: &StereoScene<'_>, depths: &Depths, mut f: impl FnMu
         let cells = (camera.width as usize).div_ceil(CELL_SIZE);
         let focal = (camera.fx * camera.fy).sqrt();
         for (pixel, (&depth, &support)) in map.depth.iter().zip(&map.support).enumerate() {
-            if depth <= 0.0 || !is_candidate(support) {
+            if depth <= 0.0 || !support.can_be_point() {
                 continue;
             }
             let (x, y) = (pixel % camera.width as usize, pixel / camera.width as usize);
@@ -117,7 +137,7 @@ fn for_each_candidate(scene: &StereoScene<'_>, depths: &Depths, mut f: impl FnMu
                 in_camera: [(u - camera.cx) / camera.fx * z, (v - camera.cy) / camera.fy * z, z],
                 colour: std::array::from_fn(|channel| map.rgb[3 * pixel + channel]),
                 footprint,
-                weight: footprint * footprint * free / f64::from(1 + support.agree),
+                weight: free / f64::from(1 + support.agree),
             });
         }
     }

