@@ -220,18 +220,6 @@ pub struct Trainer {
     block: Option<Block>,
 }
 
-/// A part of a run that is about to be trained.
-struct RunningPart<'a> {
-    folder: &'a Path,
-    config: TrainConfig,
-    dataset: Arc<Dataset>,
-    block: Block,
-    /// Kind and name of the device.
-    device: (&'a str, &'a str),
-    /// Whether its folder holds the run.
-    is_begun: bool,
-}
-
 /// If a device is lost again within this many steps, training does not retry.
 const STEPS_BETWEEN_LOSSES: u64 = 100;
 
@@ -310,68 +298,11 @@ impl Trainer {
         Self { run, conditions, allow_missing, curves: None, lost_at: None, block: None }
     }
 
-    /// Trains a part of a run in its own folder, on the device (kind and name) of that run: begins it, resumes it, or
-    /// returns its outcome if it is finished. `None` if the job was asked to stop before the first step.
-    pub(crate) fn train_part(
-        folder: &Path,
-        config: TrainConfig,
-        dataset: Arc<Dataset>,
-        block: Block,
-        device: (&str, &str),
-        conditions: RunSettings,
-        host: &mut Host<'_>,
-    ) -> Result<Option<RunOutcome>, Failure> {
-        let config = with_absolute_paths(config)?;
-        let is_begun = SavedRun::is_run_folder(folder);
-        if is_begun {
-            let recorded = SavedRun::read(folder)?.recorded;
-            let differences = recorded.differences(&config);
-            if !differences.is_empty() || recorded.record.block.as_ref() != Some(&block.label) {
-                let what = match differences.is_empty() {
-                    true => format!("expected {}", block.label),
-                    false => differences.join(", "),
-                };
-                let line = format!(
-                    "{}: a part of another run: {what}; remove its folder, or train again with ⟨force⟩",
-                    config_path(folder).display()
-                );
-                return Err(Failure::new("other-options", line));
-            }
-            if let Some(outcome) = read_outcome(folder)? {
-                return Ok(Some(outcome));
-            }
-        }
-        let part = RunningPart { folder, config, dataset, block, device, is_begun };
-        match Self::open_part(part, conditions, host) {
-            Err(failure) if failure.is_stopped() => Ok(None),
-            opened => opened?.finish_started(host).map(|trained| Some(trained.outcome)),
-        }
-    }
-
-    fn open_part(
-        part: RunningPart<'_>,
-        conditions: RunSettings,
-        host: &mut Host<'_>,
-    ) -> Result<Self, Failure> {
-        let RunningPart { folder, config, dataset, block, device, is_begun } = part;
-        let (engine, _) = conditions.device.engine_for_training(config.threads(), Some(device), host)?;
-        let session = Session {
-            dataset,
-            engine,
-            device_choice: None,
-            fs: Arc::new(Disk),
-            stop: Arc::clone(host.stop()),
-            has_viewer: false,
-            block: Some(block.clone()),
-        };
-        let allow_missing = config.data.allow_missing;
-        let mut events = |event| host.report(Event::Training(Box::new(event)));
-        let run = match is_begun {
-            true => Run::resume(config, folder, session, &mut events)?,
-            false => Run::start(config, folder, Overwrite::Refuse, session, &mut events)?,
-        };
+    /// A trainer of an opened run that is a part of another one.
+    pub(crate) fn of_part(run: Run, block: Block, conditions: RunSettings, host: &mut Host<'_>) -> Self {
         let curves = open_curves(&run, conditions, host);
-        Ok(Self { block: Some(block), curves, ..Self::of_run(run, conditions, allow_missing) })
+        // The whole run counts the images that are left out.
+        Self { block: Some(block), curves, ..Self::of_run(run, conditions, true) }
     }
 
     /// The run, for rendering and requests.
@@ -457,9 +388,9 @@ impl Trainer {
             Some(block) => {
                 let recorded = SavedRun::read(&folder)?.recorded.record;
                 let device = (&*recorded.device, &*recorded.device_name);
-                let part = RunningPart { folder: &folder, config, dataset, block, device, is_begun: true };
+                let part = blocks::Part { folder: &folder, config, dataset, block, device };
                 drop(engine);
-                Self::open_part(part, conditions, host)?
+                part.open(true, conditions, host)?
             }
         };
         Ok(Self { lost_at: Some(lost_at), ..again })

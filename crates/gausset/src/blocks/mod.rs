@@ -13,9 +13,11 @@
 //! and its result has the same bytes.
 
 mod files;
+mod part;
 mod status;
 mod survey;
 
+pub(crate) use part::Part;
 pub use status::{BlocksStatus, PartStatus};
 
 use std::path::{Path, PathBuf};
@@ -34,7 +36,6 @@ use gausset_train::{
 };
 use serde::Serialize;
 
-use crate::saved_run::SavedRun;
 use crate::training::{RunSettings, Task, Trained, Trainer, warn_about_dataset, with_absolute_paths};
 use crate::{Event, Failure, Host, Stage, profiling};
 use files::BlocksFolder;
@@ -397,7 +398,7 @@ impl<'a, 'h> BlocksJob<'a, 'h> {
             later_steps: division.blocks[index + 1..].iter().map(|block| block.steps).sum(),
         });
         let folder = self.folder.block(index);
-        let was_finished = SavedRun::is_run_folder(&folder) && read_outcome(&folder)?.is_some();
+        let was_finished = Part::outcome(&folder)?.is_some();
         let outcome = self.part_run(&folder, config, dataset, block)?;
         if outcome.is_some() {
             if !was_finished || !self.folder.is_sealed(index) {
@@ -451,8 +452,8 @@ impl<'a, 'h> BlocksJob<'a, 'h> {
             }
         };
         let mut host = Host::new(stop, &mut forward);
-        let trained =
-            Trainer::train_part(folder, config, dataset, block, (&kind.0, &kind.1), settings, &mut host)?;
+        let part = Part { folder, config, dataset, block, device: (&kind.0, &kind.1) };
+        let trained = part.train(settings, &mut host)?;
         Ok(trained.filter(|outcome| outcome.end == RunEnd::Finished))
     }
 
