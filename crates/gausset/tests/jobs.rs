@@ -246,7 +246,7 @@ fn a_block_decides_nothing_that_the_whole_set_decides() {
     let run = root.path().join("run");
     let options = TrainOptions {
         data: Some(many_images(root.path())),
-        blocks: Some(Blocks::Count(9)),
+        blocks: Some(Blocks::Count(12)),
         exposure: Some(Exposure::On),
         steps: Some(120),
         max_splats: Some(600),
@@ -262,7 +262,7 @@ fn a_block_decides_nothing_that_the_whole_set_decides() {
     let (gains, sky) = (given.log_gains.unwrap(), given.sky.unwrap());
     assert_eq!((gains.len(), sky.len()), (42, SKY_VALUES));
     let mut fewest = usize::MAX;
-    for block in 1..=9 {
+    for block in 1..=12 {
         let folder = run.join(format!("blocks/{block:03}"));
         let part = RecordedRun::read(&folder.join("config.toml")).unwrap();
         fewest = fewest.min(part.record.train_images as usize);

@@ -6,7 +6,8 @@
 //! ```text
 //! confirmed pixels ─▶ closed ─▶ blocks without one ─▶ sphere ─▶ cells: mean colour and direction ─▶ a point per cell
 //! ```
-//! With X the initial points and C the cameras, the centre is c = median of X per coordinate, and the radius is
+//! With X the initial points and C the cameras, the centre c is the median of X per coordinate, each point counted once
+//! per view that shows it: a subject is in most views, what is far behind it in few. The radius is
 //! R = max(2.5 x 95 % quantile of |C - c|, 99 % quantile of |X - c|). A block lies where its ray leaves the sphere, so
 //! that no background point is between a camera and the scene. Cells have equal angles of latitude, seen from c, and
 //! about as much of longitude.
@@ -14,20 +15,21 @@
 //! The distance of the background is not known, so what has texture (trees, facades) would appear in other places than
 //! it is. Only plain blocks count, and cells in which they are the majority.
 //!
-//! One sphere suits cameras around a subject. There are no points if less than 80 % of the views see c: a walk or a room.
+//! One sphere suits cameras around a subject. There are no points if less than 70 % of the views see c: a walk or a room.
 //!
 //! All lengths are relative to R. Sums are f64, in the order of views, rows and columns.
 
 use std::f64::consts::{PI, TAU};
 
 use gausset_core::matrix::{distance, dot, norm, transpose_mul_vec};
-use gausset_core::statistics::median;
 use gausset_core::{Camera, Stage};
 
 use crate::{DepthMap, Depths, StereoView};
 
 /// Minimum fraction of the views that see the centre.
-const MIN_VIEWS_OF_CENTRE: f64 = 0.8;
+const MIN_VIEWS_OF_CENTRE: f64 = 0.7;
+/// Number of points of which the centre is the median, at most.
+const MAX_CENTRE_POINTS: usize = 20_000;
 /// The quantile of the camera distances that the sphere contains, and the factor on it.
 const CAMERAS: (f64, f64) = (0.95, 2.5);
 /// The quantile of the point distances that the sphere contains.
@@ -132,8 +134,7 @@ struct Sphere {
 impl Sphere {
     /// The sphere around a scene; `None` if the views do not stand around a subject.
     fn around(views: &[StereoView], points: &[[f32; 3]]) -> Option<Self> {
-        let axis = |axis: usize| median(points.iter().map(|p| f64::from(p[axis])).collect());
-        let centre = [axis(0)?, axis(1)?, axis(2)?];
+        let centre = centre(views, points)?;
         let seeing = views.iter().filter(|view| sees(view, centre)).count();
         if views.is_empty() || (seeing as f64) < MIN_VIEWS_OF_CENTRE * views.len() as f64 {
             return None;
@@ -159,6 +160,26 @@ impl Sphere {
             std::array::from_fn(|axis| (from_centre[axis] + travel / length * ray[axis]) / self.radius)
         })
     }
+}
+
+/// Median of the points per coordinate, each counted once per view that shows it.
+fn centre(views: &[StereoView], points: &[[f32; 3]]) -> Option<[f64; 3]> {
+    let stride = points.len().div_ceil(MAX_CENTRE_POINTS).max(1);
+    let some = points.iter().step_by(stride).map(|point| point.map(f64::from));
+    let counted: Vec<([f64; 3], usize)> =
+        some.map(|point| (point, views.iter().filter(|view| sees(view, point)).count())).collect();
+    let total: usize = counted.iter().map(|(_, count)| count).sum();
+    let axis = |axis: usize| {
+        let mut values: Vec<(f64, usize)> = counted.iter().map(|(p, count)| (p[axis], *count)).collect();
+        values.sort_unstable_by(|a, b| a.0.total_cmp(&b.0));
+        let mut before = 0;
+        let middle = values.iter().find(|(_, count)| {
+            before += count;
+            2 * before > total
+        });
+        middle.map(|(value, _)| *value)
+    };
+    Some([axis(0)?, axis(1)?, axis(2)?])
 }
 
 /// Whether a point is in the image of a view.

@@ -186,8 +186,8 @@ fn there_is_a_background_only_around_a_subject() {
         }
         input.all().len()
     };
-    // 80 % of eight views are 6.4.
-    assert!(turned(1) > 0 && turned(2) == 0, "{}", turned(2));
+    // 70 % of eight views are 5.6.
+    assert!(turned(2) > 0 && turned(3) == 0, "{}", turned(3));
 
     // Nothing is behind the background but the farthest hundredth of the points.
     let mut with_far = input.clone();
@@ -197,6 +197,13 @@ fn there_is_a_background_only_around_a_subject() {
     let far = with_far.all();
     assert!(!far.is_empty());
     assert!(far.iter().all(|point| (distance(point.position, CENTRE) - 40.0).abs() < 0.01));
+
+    // Most points are far behind the subject, where one view in four shows them.
+    let mut facade = input.clone();
+    facade.points.extend([[-4.0, 0.0, 0.0]; 20].map(|o| [0, 1, 2].map(|i| (CENTRE[i] + o[i]) as f32)));
+    let facade = facade.all();
+    assert!(!facade.is_empty());
+    assert!(facade.iter().all(|point| (distance(point.position, CENTRE) - RADIUS).abs() < 0.5));
 
     let none = Input { points: vec![], ..input.clone() };
     assert!(none.all().is_empty(), "no points");

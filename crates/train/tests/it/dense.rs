@@ -12,9 +12,10 @@ use crate::common::{
 use gausset_compute::{Pool, SimdLevel, dispatch_level};
 use gausset_core::engine::{CorrectionKind, Engine};
 use gausset_core::image::RgbImage8;
-use gausset_core::{Splats, matrix, sh, statistics};
+use gausset_core::{Splats, matrix, sh};
 use gausset_cpu::{CpuEngine, CpuOptions};
 use gausset_io::atomic::Overwrite;
+use gausset_io::dataset::ImageEntry;
 use gausset_io::image::encode::PngPixels;
 use gausset_io::image::{decode_file, encode};
 use gausset_train::{
@@ -101,12 +102,28 @@ fn what_stereo_cannot_match_has_splats_behind_the_scene() {
     assert!((200..=2_000).contains(&background), "{background}");
     let mut dataset = Arc::unwrap_or_clone(open(&recorded.config));
     dataset.normalise(recorded.record.normalisation);
-    let poses: Vec<_> = dataset.split.train.iter().map(|&index| dataset.images[index].pose).collect();
+    let images: Vec<_> = dataset.split.train.iter().map(|&index| &dataset.images[index]).collect();
     let first = dense.len() - background;
     let means: Vec<[f64; 3]> = dense.means.iter().map(|mean| mean.map(f64::from)).collect();
-    let axis = |axis: usize| statistics::median(means[..first].iter().map(|p| p[axis]).collect()).unwrap();
-    let centre = [axis(0), axis(1), axis(2)];
-    let reach = poses.iter().map(|pose| matrix::distance(pose.centre(), centre)).fold(0.0, f64::max);
+    let shows = |image: &&ImageEntry, point: [f64; 3]| {
+        let p = image.pose.apply(point);
+        let [u, v] = image.camera.project(p);
+        let size = [image.camera.width, image.camera.height].map(f64::from);
+        p[2] > 0.0 && (0.0..size[0]).contains(&u) && (0.0..size[1]).contains(&v)
+    };
+    // Each point once per image that shows it.
+    let views: Vec<usize> = means[..first]
+        .iter()
+        .map(|&point| images.iter().filter(|image| shows(image, point)).count())
+        .collect();
+    let centre = [0, 1, 2].map(|axis| {
+        let counted = means.iter().zip(&views);
+        let mut values: Vec<f64> =
+            counted.flat_map(|(point, &count)| std::iter::repeat_n(point[axis], count)).collect();
+        values.sort_by(f64::total_cmp);
+        values[values.len() / 2]
+    });
+    let reach = images.iter().map(|image| matrix::distance(image.pose.centre(), centre)).fold(0.0, f64::max);
     let radius = matrix::distance(means[first], centre);
     // The cameras are at about one distance.
     assert!((2.3 * reach..=2.5 * reach).contains(&radius), "{radius}, {reach}");
