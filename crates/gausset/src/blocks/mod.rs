@@ -46,6 +46,8 @@ const FEW_IMAGES: usize = 30;
 /// A job that trains a scene in blocks.
 struct BlocksJob<'a, 'h> {
     whole: BlockedRun,
+    /// Wall and CPU seconds of the coarse run, once it is finished.
+    coarse_seconds: [f64; 2],
     folder: BlocksFolder,
     settings: RunSettings,
     host: &'a mut Host<'h>,
@@ -151,7 +153,7 @@ pub fn train_block(
         .filter(|&index| index < blocks)
         .ok_or_else(|| Failure::usage(format!("⟨block⟩: {block} is out of range (expected 1..{blocks})")))?;
     let given = folder.read_corrections(&division)?;
-    let mut job = BlocksJob { whole, folder, settings, host };
+    let mut job = BlocksJob { whole, coarse_seconds: [0.0; 2], folder, settings, host };
     let part = job.folder.block(index);
     if division.blocks[index].images.is_empty() {
         return Ok(Trained::nothing(part));
@@ -199,7 +201,7 @@ impl<'a, 'h> BlocksJob<'a, 'h> {
         };
         host.report(Event::RunFolder(whole.folder().to_owned()));
         let folder = BlocksFolder::claim(whole.folder())?;
-        Ok((Self { whole, folder, settings, host }, engine))
+        Ok((Self { whole, coarse_seconds: [0.0; 2], folder, settings, host }, engine))
     }
 
     /// Trains the coarse run and divides the scene, as far as neither is done.
@@ -263,9 +265,8 @@ impl<'a, 'h> BlocksJob<'a, 'h> {
         let block =
             Block { label: "all images, coarsely".to_owned(), images, points: None, corrections: None };
         self.host.stage(Stage::CoarseRun { images: block.images.len(), steps: config.recipe.steps });
-        if self.part_run(&folder, config, dataset, block)?.is_none() {
-            return Ok(None);
-        }
+        let Some(outcome) = self.part_run(&folder, config, dataset, block)? else { return Ok(None) };
+        self.coarse_seconds = [outcome.summary.seconds, outcome.summary.cpu_seconds];
         let found = newest_checkpoint(&Disk, &folder).map_err(gausset_train::TrainError::from)?.found;
         let state = found.ok_or_else(|| {
             let line = format!(
@@ -465,7 +466,7 @@ impl<'a, 'h> BlocksJob<'a, 'h> {
         coarse: &Splats,
         groups: Vec<CorrectionGroup>,
     ) -> Result<Trained, Failure> {
-        let Self { whole, folder, settings, host } = self;
+        let Self { whole, coarse_seconds, folder, settings, host } = self;
         let config = &whole.recorded().config;
         let memory_bytes = config.max_memory_bytes();
         let from_dataset = whole.recorded().record.normalisation.dataset_from_normalised().inverse();
@@ -512,7 +513,7 @@ impl<'a, 'h> BlocksJob<'a, 'h> {
             block: None,
         };
         let allow_missing = config.data.allow_missing;
-        let run = whole.finish(merged, groups, totals(outcomes), session)?;
+        let run = whole.finish(merged, groups, totals(outcomes, coarse_seconds), session)?;
         Trainer::of_run(run, settings, allow_missing).finish_started(host)
     }
 
@@ -529,9 +530,9 @@ const TOPIC: &str = "the blocks";
 /// Maximum number of blocks that are chosen automatically.
 const MAX_AUTOMATIC: u64 = 1_000;
 
-/// What the runs of all blocks took.
-fn totals(outcomes: &[Option<RunOutcome>]) -> Totals {
-    let mut totals = Totals::default();
+/// What the coarse run (wall and CPU seconds) and the runs of all blocks took.
+fn totals(outcomes: &[Option<RunOutcome>], [seconds, cpu_seconds]: [f64; 2]) -> Totals {
+    let mut totals = Totals { seconds, cpu_seconds, ..Totals::default() };
     for outcome in outcomes.iter().flatten() {
         totals.steps += outcome.summary.steps;
         totals.seconds += outcome.summary.seconds;

@@ -63,14 +63,14 @@ enum BlockedFolder {
     Shared(PathBuf, SharedLock),
 }
 
-/// What the runs of all blocks took, together.
+/// What the coarse run and the runs of all blocks took, together.
 #[derive(Clone, Debug, Default, PartialEq)]
 pub struct Totals {
-    /// Steps.
+    /// Steps of the blocks.
     pub steps: u64,
     /// Wall seconds of training.
     pub seconds: f64,
-    /// Wall seconds in steps.
+    /// Wall seconds in steps of the blocks.
     pub step_seconds: f64,
     /// CPU seconds of training.
     pub cpu_seconds: f64,
