@@ -1,9 +1,9 @@
 //! Memory of stereo.
 //!
 //! Per pixel of a depth map, for all views at once: texels 4 + 1 (the quarter is the image at half size), colours 3,
-//! masks 2.25, inverse depth and score 8 + 2, the surface to refine and the one behind its edges 1 + 1, support 2 (and
-//! 0.5 at half size), the depth map 4: 28.75 bytes, of which at most 25 exist at the same time. Per thread, the buffers of the
-//! kernel for a band of rows, counted for [`ASSUMED_THREADS`] threads: the size of the maps must not depend on the actual
+//! masks 2.25, inverse depth and score 8 + 2, the surface to refine and the one behind its edges 1 + 1, support 3 (and
+//! 0.75 at half size), the depth map 4: 30 bytes, of which at most 26.25 exist at the same time. Per thread, the buffers of
+//! the kernel for a band of rows, counted for [`ASSUMED_THREADS`] threads: the size of the maps must not depend on the actual
 //! number. Images passed in by the caller are not included; there is one at a time.
 
 use crate::StereoView;

@@ -7,9 +7,10 @@
 //! min(depth / focal, 3 m)² (1 - coverage) / (1 + neighbours that agree)        m = median of depth / focal
 //! ```
 //! It is the surface area of the pixel, reduced where the image already shows SfM points, and divided among the views
-//! that show it. The limit keeps surfaces far behind a subject from taking all points. Each candidate is drawn with a probability in proportion to its weight, by a random number of its view
-//! and pixel; a point in a voxel that an earlier one occupies (in order of views, rows, columns) is left out. Voxels
-//! are as large as the point spacing in the image, times depth / focal, rounded down to a power of two.
+//! that show it. The limit keeps surfaces far behind a subject from taking all points. Each candidate is drawn with a
+//! probability in proportion to its weight, by a random number of its view and pixel; a point in a voxel that an earlier
+//! one occupies (in order of views, rows, columns) is left out. Voxels are as large as the point spacing in the image,
+//! times depth / focal, rounded down to a power of two.
 
 use std::collections::HashSet;
 

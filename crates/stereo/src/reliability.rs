@@ -1,9 +1,10 @@
 //! Assesses how reliable the depth maps of a scene are.
 //!
 //! Points at wrong positions cost more than blur: on a scene that is seen from few positions, detail at a wrong depth
-//! reduced the quality of a training by 1.2 dB. So a pixel becomes a point only if two neighbours confirm it and determine
-//! its depth ([`Support::can_be_point`](crate::Support::can_be_point)), or the only one that sees it does, and a scene on whose points few views agree gets fewer
-//! points: the fraction of the budget rises from 0 at 3 views per point to 1 at 4.
+//! reduced the quality of a training by 1.2 dB. So a pixel becomes a point only if two neighbours confirm it and
+//! determine its depth, or the only one that sees it does ([`Support::can_be_point`](crate::Support::can_be_point)). A
+//! scene on whose points few views agree gets fewer points: the fraction of the budget rises from 0 at 3 views per point
+//! to 1 at 4.
 
 use crate::{DepthMap, consistency};
 
