@@ -1,7 +1,7 @@
 //! [`reconstruct`](super::reconstruct) for pictures of cameras that are estimated as well: focal lengths first, then rounds
 //! that also adjust cameras and register pictures that have no pose yet.
 
-use std::collections::BTreeSet;
+use std::collections::{BTreeMap, BTreeSet};
 use std::sync::atomic::{AtomicBool, Ordering};
 
 use gausset_compute::Exec;
@@ -20,14 +20,17 @@ use crate::reconstruction::reconstruct::{
 };
 use crate::reconstruction::resection::{Sight, resect};
 use crate::reconstruction::tracks::{TrackElement, build_tracks};
+use crate::reconstruction::two_view;
 
 /// Tolerances of the rounds of pictures in units of the final one, the most adjustment steps of each, and whether cameras
 /// are adjusted. Pictures that are not registered are tried after each round. A dozen steps are usual; where focal length
 /// and distance are nearly interchangeable (views straight down), there are several times as many.
 const PICTURE_ROUNDS: [(f64, usize, bool); 6] =
     [(8.0, 10, false), (8.0, 60, true), (4.0, 60, true), (2.0, 60, true), (1.0, 60, true), (1.0, 100, true)];
-/// Tolerance of pairs of pictures in units of the final one: before the lenses are known, and before the focal lengths
-/// are.
+/// Round before which matches are chosen again, by the poses and cameras of the rounds before.
+const MATCHES_AGAIN: usize = 2;
+/// Tolerance of pairs of pictures in units of the final one: with lenses that are not exact, and with focal lengths that
+/// are not known.
 const UNKNOWN_LENS: f64 = 2.0;
 const UNKNOWN_FOCAL: f64 = 4.0;
 /// Standard deviations of what is expected of a camera: of ln f from metadata, of ln f without, of k1 and k2.
@@ -99,13 +102,18 @@ pub fn reconstruct_pictures(
         pairs.sort_by_key(|v| std::cmp::Reverse(v.matches.len()));
     }
     let counts: Vec<usize> = frames.iter().map(|frame| frame.features.len()).collect();
-    let reliable_first = verified.iter().chain(&others);
-    let tracks = build_tracks(&counts, reliable_first.map(|v| ([v.a, v.b], &v.matches[..])));
+    let mut verified: Vec<VerifiedPair> = verified.into_iter().chain(others).collect();
+    let mut tracks = tracks_of(&counts, &verified);
     for (round, (factor, steps, adjusts_cameras)) in PICTURE_ROUNDS.into_iter().enumerate() {
         if stop.load(Ordering::Relaxed) {
             return Err(Stopped);
         }
         report(2 + round);
+        if round == MATCHES_AGAIN {
+            let tolerance = within(UNKNOWN_LENS, sharpest(pictures)).tolerance;
+            choose_matches(&mut verified, &matched, frames, &poses, tolerance);
+            tracks = tracks_of(&counts, &verified);
+        }
         let tolerance = within(factor, sharpest(pictures)).tolerance;
         let mut points = triangulate_tracks(&tracks, frames, &poses, tolerance, exec);
         drop_weak_poses(&mut poses, &mut points);
@@ -123,6 +131,38 @@ pub fn reconstruct_pictures(
     drop_weak_poses(&mut poses, &mut points);
     report(2 + PICTURE_ROUNDS.len());
     Ok(Reconstruction { poses, landmarks: points, pairs, tried })
+}
+
+/// Joins the matches of pairs to tracks, those of the first pairs first.
+fn tracks_of(counts: &[usize], pairs: &[VerifiedPair]) -> Vec<Vec<TrackElement>> {
+    build_tracks(counts, pairs.iter().map(|pair| ([pair.a, pair.b], &pair.matches[..])))
+}
+
+/// Replaces the matches of pairs of registered pictures by all that agree with their poses, where these are more; the
+/// pairs with the most come first. As long as the distortion was unknown, few matches near the corners agreed, and
+/// around a subject these are all that lies behind it.
+fn choose_matches(
+    pairs: &mut Vec<VerifiedPair>,
+    matched: &[MatchedPair],
+    frames: &[Features],
+    poses: &[Option<Pose>],
+    tolerance: f64,
+) {
+    let matched: BTreeMap<[usize; 2], &MatchedPair> = matched.iter().map(|m| ([m.a, m.b], m)).collect();
+    for pair in pairs.iter_mut() {
+        let (Some(a), Some(b), Some(all)) = (poses[pair.a], poses[pair.b], matched.get(&[pair.a, pair.b]))
+        else {
+            continue;
+        };
+        let relative = b.compose(&a.inverse());
+        let rays = |&[i, j]: &[u32; 2]| [bearing(frames, pair.a, i), bearing(frames, pair.b, j)];
+        let rays: Vec<[[f64; 3]; 2]> = all.matches.iter().map(rays).collect();
+        let agree = two_view::inliers(&relative.rotation, relative.translation, &rays, tolerance);
+        if agree.len() > pair.matches.len() {
+            pair.matches = agree.into_iter().map(|k| all.matches[k as usize]).collect();
+        }
+    }
+    pairs.sort_by_key(|pair| std::cmp::Reverse(pair.matches.len()));
 }
 
 fn set_bearings(frames: &mut [Features], pictures: &Pictures) {

@@ -74,11 +74,7 @@ pub(crate) fn estimate_relative_pose(
             refine_all(&mut rotation, &mut t, pairs, limit);
         }
     }
-    let e = mul(&skew(t), &rotation);
-    let agrees = |pair: &[[f64; 3]; 2]| {
-        epipolar_error(&e, pair) < limit && is_in_front(&rotation, t, *pair, tolerance)
-    };
-    let inliers: Vec<u32> = (0u32..).zip(pairs).filter(|(_, pair)| agrees(pair)).map(|(k, _)| k).collect();
+    let inliers = inliers(&rotation, t, pairs, tolerance);
     // Expected number of inliers by chance: bearings in a band of this width around a great circle, in both images.
     let by_chance = 2.0 * tolerance * (pairs.len() - inliers.len()) as f64;
     if (inliers.len() as f64) < MIN_INLIERS as f64 + 3.0 * by_chance {
@@ -90,6 +86,15 @@ pub(crate) fn estimate_relative_pose(
     });
     let is_rotation = still.count() as f64 >= PURE_ROTATION_FRACTION * inliers.len() as f64;
     Some(RelativePose { rotation, direction: t, inliers, is_pure_rotation: is_rotation })
+}
+
+/// Indices of the pairs that agree with a relative pose. The length of the translation has no influence.
+pub(crate) fn inliers(rotation: &Mat3, t: [f64; 3], pairs: &[[[f64; 3]; 2]], tolerance: f64) -> Vec<u32> {
+    let limit = libm::sin(tolerance).powi(2);
+    let e = mul(&skew(t), rotation);
+    let agrees =
+        |pair: &[[f64; 3]; 2]| epipolar_error(&e, pair) < limit && is_in_front(rotation, t, *pair, tolerance);
+    (0u32..).zip(pairs).filter(|(_, pair)| agrees(pair)).map(|(k, _)| k).collect()
 }
 
 /// The essential matrix with the least cost among samples.
