@@ -15,9 +15,7 @@ use gausset_core::matrix::{cross, dot, unit};
 use gausset_sfm::PairChoice;
 use gausset_sfm::compare::compare;
 use gausset_sfm::reconstruction::features::{DESCRIPTOR_LENGTH, Feature, Features};
-use gausset_sfm::reconstruction::{
-    CameraPrior, PictureCamera, Pictures, ReconstructionOptions, reconstruct_pictures,
-};
+use gausset_sfm::reconstruction::{PictureCamera, Pictures, ReconstructionOptions, reconstruct_pictures};
 
 /// Noise of a position, px.
 const NOISE: f64 = 0.5;
@@ -155,14 +153,15 @@ fn main() {
     let count: u32 = arguments[2].parse().expect("a number of pictures");
     let threads = arguments.get(3).map_or(2, |n| n.parse().expect("a number of threads"));
     let scene = if arguments[1] == "room" { room(count) } else { flight(count) };
-    let camera = PictureCamera { radial: [-0.03, 0.0], ..PictureCamera::new(1600, 1200, 1300.0) };
+    let camera =
+        PictureCamera { distortion: [-0.03, 0.0, 0.0, 0.0], ..PictureCamera::new(1600, 1200, 1300.0) };
     let pool = Pool::new(threads);
     let mut frames = pool.map(count as usize, |k| features(&scene, k, &camera));
     let mean = frames.iter().map(|f| f.features.len()).sum::<usize>() / count as usize;
     println!("{count} pictures, {} points, {mean} features a picture", scene.points.len());
     let mut pictures = Pictures {
         cameras: vec![PictureCamera::new(1600, 1200, 1330.0)],
-        priors: vec![CameraPrior { focal: Some(1330.0), coefficients: 1 }],
+        known_focals: vec![Some(1330.0)],
         camera_of: vec![0; count as usize],
         pairs: PairChoice::Auto,
         near: scene.near.clone(),

@@ -115,7 +115,7 @@ pub enum AlignError {
     },
     /// A camera model that the built-in aligner does not estimate.
     #[error(
-        "⟨camera-model⟩: {model} needs COLMAP (expected SIMPLE_PINHOLE, PINHOLE, SIMPLE_RADIAL or RADIAL for the built-in aligner)"
+        "⟨camera-model⟩: {model} needs COLMAP (expected SIMPLE_RADIAL, RADIAL, SIMPLE_PINHOLE, PINHOLE, OPENCV or OPENCV_FISHEYE for the built-in aligner)"
     )]
     CameraModel {
         /// Name of the model.

@@ -7,8 +7,8 @@ use std::sync::Mutex;
 use std::sync::atomic::{AtomicBool, Ordering};
 
 use gausset_compute::{Exec, Pool};
+use gausset_io::dataset::CameraModel;
 use gausset_io::dataset::colmap::{ColmapImage, ColmapModel};
-use gausset_io::dataset::{CameraModel, SourceCamera};
 use gausset_io::image::area_filter::downscale;
 use gausset_io::image::exif::FILM_DIAGONAL;
 use gausset_io::image::{ImageHeader, decode_file, read_exif, read_header};
@@ -20,9 +20,9 @@ use crate::built_in::{
 use crate::model::CheckedModel;
 use crate::reconstruction::features::{self, Features, ViewImage};
 use crate::reconstruction::{
-    CameraPrior, PictureCamera, Pictures, Reconstruction, ReconstructionOptions, near_pairs,
-    reconstruct_pictures,
+    PictureCamera, Pictures, Reconstruction, ReconstructionOptions, near_pairs, reconstruct_pictures,
 };
+use crate::tool::AlignmentTool;
 use crate::work_cache::WorkCache;
 
 /// Most features of a photograph.
@@ -35,8 +35,6 @@ const PHOTOGRAPHS: usize = 2500;
 const PAIRS: usize = 500_000;
 /// Largest error of a feature, px of the reduced photograph.
 const TOLERANCE: f64 = 2.0;
-/// Focal length that is assumed at first, relative to the longest side.
-const ASSUMED_FOCAL: f64 = 1.2;
 
 /// Aligns photographs without an external program.
 pub(crate) fn align(
@@ -51,13 +49,10 @@ pub(crate) fn align(
     if let Some(pairs) = job.pairs.count(frames).filter(|&pairs| pairs > PAIRS) {
         return Err(AlignError::TooManyPairs { pairs, limit: PAIRS });
     }
-    let coefficients = match job.camera_model.as_str() {
-        "SIMPLE_PINHOLE" | "PINHOLE" => 0,
-        "SIMPLE_RADIAL" => 1,
-        "RADIAL" => 2,
-        model => return Err(AlignError::CameraModel { model: model.to_owned() }),
-    };
-    let (mut pictures, reduction) = cameras_of(job, coefficients)?;
+    let model = CameraModel::from_name(&job.camera_model)
+        .filter(|model| AlignmentTool::BUILT_IN_CAMERAS.contains(model))
+        .ok_or_else(|| AlignError::CameraModel { model: job.camera_model.clone() })?;
+    let (mut pictures, reduction) = cameras_of(job, model)?;
     let pool = Pool::new(job.threads);
     let exec = Exec::best(&pool);
     let cache = WorkCache::open(job, &format!("{FEATURES} features, pictures reduced by {reduction}"))?;
@@ -76,11 +71,11 @@ pub(crate) fn align(
 }
 
 /// The cameras of the photographs, and the largest reduction of one (1 = none).
-fn cameras_of(job: &AlignJob, coefficients: usize) -> Result<(Pictures, f64), AlignError> {
+fn cameras_of(job: &AlignJob, model: CameraModel) -> Result<(Pictures, f64), AlignError> {
     let mut groups: BTreeMap<String, u32> = BTreeMap::new();
     let mut pictures = Pictures {
         cameras: Vec::new(),
-        priors: Vec::new(),
+        known_focals: Vec::new(),
         camera_of: Vec::new(),
         pairs: job.pairs.clone(),
         near: near_pairs(&job.ground_positions),
@@ -105,8 +100,9 @@ fn cameras_of(job: &AlignJob, coefficients: usize) -> Result<(Pictures, f64), Al
             let [width, height] = [header.width, header.height];
             let focal = focal_of_metadata(&header);
             let side = f64::from(width.max(height));
-            pictures.cameras.push(PictureCamera::new(width, height, focal.unwrap_or(ASSUMED_FOCAL * side)));
-            pictures.priors.push(CameraPrior { focal, coefficients });
+            let plain = PictureCamera { model, ..PictureCamera::new(width, height, 1.0) };
+            pictures.cameras.push(PictureCamera { focal: focal.unwrap_or(plain.default_focal()), ..plain });
+            pictures.known_focals.push(focal);
             reduction = reduction.max(side / f64::from(job.max_image_size.max(1)));
         }
         pictures.camera_of.push(camera);
@@ -195,17 +191,8 @@ fn model_of(
     frames: &[Features],
     found: &Reconstruction,
 ) -> Result<CheckedModel, AlignError> {
-    let coefficients = |index: usize| pictures.priors[index].coefficients;
-    let camera = |(index, camera): (usize, &PictureCamera)| {
-        let [cx, cy] = [camera.width, camera.height].map(|side| 0.5 * f64::from(side));
-        let (model, params) = match coefficients(index) {
-            0 => (CameraModel::SimplePinhole, vec![camera.focal, cx, cy]),
-            1 => (CameraModel::SimpleRadial, vec![camera.focal, cx, cy, camera.radial[0]]),
-            _ => (CameraModel::Radial, vec![camera.focal, cx, cy, camera.radial[0], camera.radial[1]]),
-        };
-        SourceCamera::new(index as u32 + 1, model, camera.width.into(), camera.height.into(), params)
-    };
-    let cameras = pictures.cameras.iter().enumerate().map(camera).collect::<Result<Vec<_>, _>>();
+    let cameras =
+        (1..).zip(&pictures.cameras).map(|(id, camera)| camera.source(id)).collect::<Result<_, _>>();
     let mut model = CheckedModel { colmap: ColmapModel::default(), image_of_frame: BTreeMap::new() };
     model.colmap.cameras = cameras.map_err(|_| no_frame_registered(job, &[]))?;
     let mut first = vec![0; frames.len()];

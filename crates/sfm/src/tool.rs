@@ -128,9 +128,15 @@ fn major_minor(version: &str) -> Option<(u32, u32)> {
 }
 
 impl AlignmentTool {
-    /// Camera models that the built-in aligner estimates for photographs; a PINHOLE has one focal length.
-    pub const BUILT_IN_CAMERAS: [CameraModel; 4] =
-        [CameraModel::SimpleRadial, CameraModel::Radial, CameraModel::SimplePinhole, CameraModel::Pinhole];
+    /// Camera models that the built-in aligner estimates for photographs.
+    pub const BUILT_IN_CAMERAS: [CameraModel; 6] = [
+        CameraModel::SimpleRadial,
+        CameraModel::Radial,
+        CameraModel::SimplePinhole,
+        CameraModel::Pinhole,
+        CameraModel::OpenCv,
+        CameraModel::OpenCvFisheye,
+    ];
 
     /// Finds a COLMAP; if `python` or `colmap` is given, only that program is tried.
     ///

@@ -7,6 +7,7 @@ use std::time::Duration;
 use gausset_compute::Pool;
 use gausset_core::Pose;
 use gausset_core::matrix::{cross, unit};
+use gausset_io::dataset::CameraModel;
 use gausset_io::image::encode::png_rgb8;
 use gausset_scenes::room::Room;
 use gausset_sfm::align::{AlignJob, CameraSharing};
@@ -16,7 +17,14 @@ use gausset_sfm::reconstruction::PictureCamera;
 use gausset_sfm::{AlignError, AlignmentTool, Mapper, PairChoice};
 
 const COUNT: usize = 10;
-const CAMERA: PictureCamera = PictureCamera { width: 400, height: 300, focal: 330.0, radial: [-0.06, 0.0] };
+const CAMERA: PictureCamera = PictureCamera {
+    width: 400,
+    height: 300,
+    model: CameraModel::SimpleRadial,
+    focal: 330.0,
+    aspect: 1.0,
+    distortion: [-0.06, 0.0, 0.0, 0.0],
+};
 
 /// From a side of the room, past the pillars to the other.
 fn pose(k: usize) -> Pose {
@@ -114,7 +122,7 @@ fn photographs_give_poses_focal_length_and_distortion_without_another_program() 
     assert!(errors.centre.worst < 0.03, "{:?}", errors.centre);
     let camera = &found.colmap.cameras[0];
     assert!((camera.params[0] / CAMERA.focal - 1.0).abs() < 0.01, "{camera:?}");
-    assert!((camera.params[3] - CAMERA.radial[0]).abs() < 0.01, "{camera:?}");
+    assert!((camera.params[3] - CAMERA.distortion[0]).abs() < 0.01, "{camera:?}");
     assert!(found.mean_reprojection_error() < 0.5, "{}", found.mean_reprojection_error());
 
     assert!(!job.work_folder.exists(), "removed after success");
@@ -165,7 +173,7 @@ fn photographs_give_poses_focal_length_and_distortion_without_another_program() 
     assert!(matches!(many(1001, listed), AlignError::TooManyPairs { pairs: 500_001, .. }));
 
     // Errors of the job, before and during the work.
-    let unknown = AlignJob { camera_model: "OPENCV".to_owned(), ..job.clone() };
+    let unknown = AlignJob { camera_model: "FULL_OPENCV".to_owned(), ..job.clone() };
     let refused = gausset_sfm::align(&unknown, &AlignmentTool::BuiltIn, &go, &mut |_| {});
     assert!(matches!(refused, Err(AlignError::CameraModel { .. })), "{refused:?}");
     let stopped = gausset_sfm::align(&job, &AlignmentTool::BuiltIn, &AtomicBool::new(true), &mut |_| {});

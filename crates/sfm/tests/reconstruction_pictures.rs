@@ -7,11 +7,12 @@ use gausset_compute::rng::{philox4x32, uniform_f64};
 use gausset_compute::{Exec, Pool};
 use gausset_core::Pose;
 use gausset_core::matrix::{cross, unit};
+use gausset_io::dataset::CameraModel;
 use gausset_sfm::PairChoice;
 use gausset_sfm::compare::compare;
 use gausset_sfm::reconstruction::features::{DESCRIPTOR_LENGTH, Feature, Features};
 use gausset_sfm::reconstruction::{
-    CameraPrior, PictureCamera, Pictures, Reconstruction, ReconstructionOptions, reconstruct_pictures,
+    PictureCamera, Pictures, Reconstruction, ReconstructionOptions, reconstruct_pictures,
 };
 
 /// Noise of a position, px, and the tolerance.
@@ -99,15 +100,14 @@ impl Capture {
     /// Reconstructs the pictures from a first guess of the focal lengths.
     fn reconstruct(&self, known_focal: bool, threads: usize) -> (Reconstruction, Pictures) {
         let mut frames: Vec<Features> = (0..self.poses.len()).map(|k| self.features(k)).collect();
-        let prior =
-            |c: &PictureCamera| CameraPrior { focal: known_focal.then_some(1.04 * c.focal), coefficients: 1 };
         let guess = |c: &PictureCamera| {
             let assumed = 1.2 * f64::from(c.width.max(c.height));
-            PictureCamera::new(c.width, c.height, if known_focal { 1.04 * c.focal } else { assumed })
+            let focal = if known_focal { 1.04 * c.focal } else { assumed };
+            PictureCamera { model: c.model, ..PictureCamera::new(c.width, c.height, focal) }
         };
         let mut pictures = Pictures {
             cameras: self.cameras.iter().map(guess).collect(),
-            priors: self.cameras.iter().map(prior).collect(),
+            known_focals: self.cameras.iter().map(|c| known_focal.then_some(1.04 * c.focal)).collect(),
             camera_of: (0..self.poses.len()).map(|k| (k % self.cameras.len()) as u32).collect(),
             pairs: PairChoice::Auto,
             near: Vec::new(),
@@ -131,7 +131,7 @@ impl Capture {
         assert!(errors.centre.worst < 5e-3, "{:?}", errors.centre);
         for (found, truth) in pictures.cameras.iter().zip(&self.cameras) {
             assert!((found.focal / truth.focal - 1.0).abs() < 3e-3, "{found:?}");
-            assert!((found.radial[0] - truth.radial[0]).abs() < 0.01, "{found:?}");
+            assert!((found.distortion[0] - truth.distortion[0]).abs() < 0.01, "{found:?}");
         }
     }
 }
@@ -139,17 +139,40 @@ impl Capture {
 #[test]
 fn an_arc_of_pictures_gives_poses_focal_length_and_distortion() {
     for focal in [560.0, 1200.0] {
-        let camera = PictureCamera { radial: [-0.05, 0.0], ..PictureCamera::new(800, 600, focal) };
+        let camera =
+            PictureCamera { distortion: [-0.05, 0.0, 0.0, 0.0], ..PictureCamera::new(800, 600, focal) };
         let capture = Capture::arc(12, 100.0, vec![camera]);
         capture.check(&capture.reconstruct(false, 2));
     }
 }
 
 #[test]
+fn lenses_of_two_focal_lengths_and_fisheye_lenses_are_found() {
+    let perspective = PictureCamera {
+        model: CameraModel::OpenCv,
+        distortion: [-0.05, 0.01, 2e-3, -1e-3],
+        aspect: 1.005,
+        ..PictureCamera::new(800, 600, 700.0)
+    };
+    let fisheye = PictureCamera {
+        model: CameraModel::OpenCvFisheye,
+        distortion: [0.05, -0.02, 0.005, 0.0],
+        aspect: 0.998,
+        ..PictureCamera::new(800, 600, 330.0)
+    };
+    for camera in [perspective, fisheye] {
+        let capture = Capture::arc(16, 150.0, vec![camera]);
+        let found = capture.reconstruct(false, 2);
+        capture.check(&found);
+        assert!((found.1.cameras[0].aspect / camera.aspect - 1.0).abs() < 2e-3, "{found:?}");
+    }
+}
+
+#[test]
 fn an_orbit_by_two_cameras_with_metadata_is_the_same_for_any_number_of_threads() {
     let cameras = vec![
-        PictureCamera { radial: [0.03, 0.0], ..PictureCamera::new(800, 600, 700.0) },
-        PictureCamera { radial: [-0.08, 0.0], ..PictureCamera::new(600, 800, 820.0) },
+        PictureCamera { distortion: [0.03, 0.0, 0.0, 0.0], ..PictureCamera::new(800, 600, 700.0) },
+        PictureCamera { distortion: [-0.08, 0.0, 0.0, 0.0], ..PictureCamera::new(600, 800, 820.0) },
     ];
     let capture = Capture::arc(16, 345.0, cameras);
     let found = capture.reconstruct(true, 1);
@@ -167,10 +190,9 @@ fn pictures_of_nothing_in_common_stay_without_poses() {
         frame.features.drain(..alone);
         frame.descriptors.drain(..alone);
     }
-    let prior = CameraPrior { focal: None, coefficients: 1 };
     let mut pictures = Pictures {
         cameras: capture.cameras.clone(),
-        priors: vec![prior],
+        known_focals: vec![None],
         camera_of: vec![0; 3],
         pairs: PairChoice::Auto,
         near: Vec::new(),

@@ -10,8 +10,6 @@ use gausset_core::matrix::{Mat3, dot, mul, mul_vec, transpose, transpose_mul_vec
 /// Range and number of the focal lengths tried, relative to the longest side.
 const RANGE: [f64; 2] = [0.4, 4.0];
 const CANDIDATES: usize = 120;
-/// Focal length without any information, relative to the longest side (that of COLMAP).
-pub(crate) const DEFAULT_FOCAL: f64 = 1.2;
 /// Least number of matches of a pair that counts, and the number from which pairs count alike.
 const MATCHES: [usize; 2] = [40, 200];
 /// Least number of pairs.

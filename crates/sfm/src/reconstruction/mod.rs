@@ -38,7 +38,7 @@ mod two_view;
 mod view;
 
 pub(crate) use pairs::near_pairs;
-pub use picture::{CameraPrior, PictureCamera, Pictures};
+pub use picture::{PictureCamera, Pictures};
 pub use pictures::reconstruct_pictures;
 pub use reconstruct::{
     Landmark, MatchStore, Progress, Reconstruction, ReconstructionOptions, Stage, Stopped, reconstruct,

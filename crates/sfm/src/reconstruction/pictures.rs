@@ -10,9 +10,9 @@ use gausset_core::matrix::{Mat3, mul, transpose};
 
 use crate::reconstruction::adjust::AdjustedCamera;
 use crate::reconstruction::features::Features;
-use crate::reconstruction::focal::{DEFAULT_FOCAL, estimate_focal};
+use crate::reconstruction::focal::estimate_focal;
 use crate::reconstruction::pairs::PairHints;
-use crate::reconstruction::picture::{CAMERA_PARAMETERS, CameraPrior, PictureCamera, Pictures};
+use crate::reconstruction::picture::{CAMERA_PARAMETERS, FOCALS_TRIED, PictureCamera, Pictures};
 use crate::reconstruction::reconstruct::{
     Landmark, MatchStore, MatchedPair, Progress, Reconstruction, ReconstructionOptions, Stage, Stopped,
     VerifiedPair, adjust, bearing, drop_weak_poses, initial_poses, match_pairs, triangulate_tracks,
@@ -33,12 +33,9 @@ const MATCHES_AGAIN: usize = 2;
 /// are not known.
 const UNKNOWN_LENS: f64 = 2.0;
 const UNKNOWN_FOCAL: f64 = 4.0;
-/// Standard deviations of what is expected of a camera: of ln f from metadata, of ln f without, of k1 and k2.
+/// Standard deviations that are expected of ln f: from metadata, and without.
 const FOCAL_DEVIATIONS: [f64; 2] = [0.1, 0.5];
-const RADIAL_DEVIATION: f64 = 0.3;
-/// Focal lengths that are tried if pairs do not tell them (parallel axes, a plane), relative to the longest side, and
-/// the number of pairs.
-const FOCALS_TRIED: [f64; 5] = [0.6, 0.8, 1.0, DEFAULT_FOCAL, 1.8];
+/// Pairs for which focal lengths are tried that pairs do not tell (parallel axes, a plane, a fisheye lens).
 const PAIRS_TRIED: usize = 40;
 /// Matched pictures whose rotation is tried for one that is not registered.
 const NEIGHBOURS_TRIED: usize = 6;
@@ -68,7 +65,7 @@ pub fn reconstruct_pictures(
     let tried = tried_pairs(frames.len(), &matched);
     let mut report = |done| tell(Progress { stage: Stage::Mapping, done, total: 2 + PICTURE_ROUNDS.len() });
     report(0);
-    if pictures.priors.iter().any(|prior| prior.focal.is_none()) {
+    if pictures.known_focals.iter().any(Option::is_none) {
         let loose = within(UNKNOWN_FOCAL, sharpest(pictures));
         let verified = verify_pairs(frames, &matched, loose, exec, stop)?;
         let open = estimate_focals(frames, pictures, &verified);
@@ -139,10 +136,10 @@ fn tracks_of(counts: &[usize], pairs: &[VerifiedPair]) -> Vec<Vec<TrackElement>>
 }
 
 /// Replaces the matches of pairs of registered pictures by all that agree with their poses, where these are more; the
-/// pairs with the most come first. As long as the distortion was unknown, few matches near the corners agreed, and
-/// around a subject these are all that lies behind it.
+/// pairs with the most come first. With a wrong focal length, a relative pose fits the subject alone, and what lies behind
+/// it is lost.
 fn choose_matches(
-    pairs: &mut Vec<VerifiedPair>,
+    pairs: &mut [VerifiedPair],
     matched: &[MatchedPair],
     frames: &[Features],
     poses: &[Option<Pose>],
@@ -186,22 +183,24 @@ fn choose_focals(
     let mut pairs: Vec<&MatchedPair> = matched.iter().collect();
     pairs.sort_by_key(|pair| std::cmp::Reverse(pair.matches.len()));
     pairs.truncate(PAIRS_TRIED);
-    let mut best: Option<(usize, f64)> = None;
-    for relative in FOCALS_TRIED {
+    let mut best: Option<(usize, usize)> = None;
+    let set = |pictures: &mut Pictures, which: usize| {
         for &camera in open {
-            pictures.cameras[camera].focal = relative * pictures.cameras[camera].longest_side();
+            pictures.cameras[camera].focal = pictures.cameras[camera].focals_tried()[which];
         }
+    };
+    for which in 0..FOCALS_TRIED {
+        set(pictures, which);
         set_bearings(frames, pictures);
         let sharpest = pictures.cameras.iter().map(|c| c.focal).fold(1.0, f64::max);
         let verified = verify_pairs(frames, &pairs, within(1.0, sharpest), exec, stop)?;
         let count = verified.iter().map(|pair| pair.matches.len()).sum();
         if best.is_none_or(|(most, _)| count > most) {
-            best = Some((count, relative));
+            best = Some((count, which));
         }
     }
-    for &camera in open {
-        let relative = best.map_or(DEFAULT_FOCAL, |(_, relative)| relative);
-        pictures.cameras[camera].focal = relative * pictures.cameras[camera].longest_side();
+    if let Some((_, which)) = best {
+        set(pictures, which);
     }
     set_bearings(frames, pictures);
     Ok(())
@@ -211,7 +210,11 @@ fn choose_focals(
 fn estimate_focals(frames: &[Features], pictures: &mut Pictures, verified: &[VerifiedPair]) -> Vec<usize> {
     let mut open = Vec::new();
     for camera in 0..pictures.cameras.len() {
-        if pictures.priors[camera].focal.is_some() {
+        if pictures.known_focals[camera].is_some() {
+            continue;
+        }
+        if pictures.cameras[camera].is_fisheye() {
+            open.push(camera);
             continue;
         }
         let is_of = |frame: usize| pictures.camera_of[frame] as usize == camera;
@@ -293,19 +296,55 @@ fn register_missing(
 
 /// The cameras as unknowns of an adjustment.
 pub(super) fn adjusted_cameras(pictures: &Pictures, is_free: bool) -> Vec<AdjustedCamera> {
-    let adjusted = |(camera, prior): (&PictureCamera, &CameraPrior)| {
-        let [known, unknown] = FOCAL_DEVIATIONS;
-        let (focal, deviation) = match prior.focal {
-            Some(focal) => (focal, known),
-            None => (DEFAULT_FOCAL * camera.longest_side(), unknown),
-        };
-        let weight = |deviation: f64| 1.0 / (deviation * deviation);
+    let adjusted = |(camera, known): (&PictureCamera, &Option<f64>)| {
+        let plain = PictureCamera::new(camera.width, camera.height, known.unwrap_or(camera.default_focal()));
+        let of_focal = FOCAL_DEVIATIONS[usize::from(known.is_none())];
+        let [a, b, c, d, of_aspect] = camera.deviations();
         AdjustedCamera {
             camera: *camera,
-            expected: [libm::log(focal), 0.0, 0.0],
-            weights: [weight(deviation), weight(RADIAL_DEVIATION), weight(RADIAL_DEVIATION)],
-            free: if is_free { (1 + prior.coefficients).min(CAMERA_PARAMETERS) } else { 0 },
+            expected: plain.parameters(),
+            weights: [of_focal, a, b, c, d, of_aspect].map(|deviation| 1.0 / (deviation * deviation)),
+            free: if is_free { camera.free() } else { [false; CAMERA_PARAMETERS] },
         }
     };
-    pictures.cameras.iter().zip(&pictures.priors).map(adjusted).collect()
+    pictures.cameras.iter().zip(&pictures.known_focals).map(adjusted).collect()
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use crate::reconstruction::features::Feature;
+    use crate::reconstruction::two_view::RelativePose;
+    use crate::reconstruction::two_view::tests::TwoViewScene;
+
+    #[test]
+    fn matches_that_agree_with_the_poses_come_back_where_they_are_more() {
+        let scene = TwoViewScene::new(3, 60, 0.0, 20);
+        let feature = |bearing| Feature { bearing, view: 0, pixel: [0.0; 2], size: 1.0, colour: [0; 3] };
+        let frame = |side: usize| Features {
+            features: scene.pairs.iter().map(|pair| feature(pair[side])).collect(),
+            descriptors: Vec::new(),
+        };
+        let frames = [frame(0), frame(1)];
+        let matched = [MatchedPair { a: 0, b: 1, matches: (0..60).map(|k| [k, k]).collect() }];
+        let origin = Pose { rotation: gausset_core::matrix::IDENTITY3, translation: [0.0; 3] };
+        let right = Pose { rotation: scene.rotation, translation: scene.t };
+        let kept = |pose: Pose, first: u32| {
+            let matches: Vec<[u32; 2]> = (0..first).map(|k| [k, k]).collect();
+            let relative = RelativePose {
+                rotation: scene.rotation,
+                direction: scene.t,
+                inliers: (0..first).collect(),
+                is_pure_rotation: false,
+            };
+            let mut pairs = vec![VerifiedPair { a: 0, b: 1, relative, matches }];
+            choose_matches(&mut pairs, &matched, &frames, &[Some(origin), Some(pose)], 1e-3);
+            pairs[0].matches.iter().map(|m| m[0]).collect::<Vec<u32>>()
+        };
+        let all: Vec<u32> = (0..40).collect();
+        assert_eq!(kept(right, 25)[..40], all);
+        // Poses that contradict the pair take nothing from it.
+        let wrong = Pose { rotation: gausset_core::matrix::IDENTITY3, translation: scene.t };
+        assert_eq!(kept(wrong, 25), all[..25]);
+    }
 }

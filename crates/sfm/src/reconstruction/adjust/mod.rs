@@ -54,18 +54,17 @@ pub(crate) enum Target {
 #[derive(Clone, Copy, Debug)]
 pub(crate) struct AdjustedCamera {
     pub(crate) camera: PictureCamera,
-    /// Expected values of [ln f, k1, k2], and their weights: squared px divided by the variance.
+    /// Expected values of the parameters, and their weights: squared px divided by the variance.
     pub(crate) expected: [f64; CAMERA_PARAMETERS],
     pub(crate) weights: [f64; CAMERA_PARAMETERS],
-    /// Number of leading parameters that are adjusted.
-    pub(crate) free: usize,
+    /// Which parameters are adjusted.
+    pub(crate) free: [bool; CAMERA_PARAMETERS],
 }
 
 impl AdjustedCamera {
     /// Differences from the expected values.
     fn offsets(&self) -> [f64; CAMERA_PARAMETERS] {
-        let [k1, k2] = self.camera.radial;
-        let values = [libm::log(self.camera.focal), k1, k2];
+        let values = self.camera.parameters();
         std::array::from_fn(|k| values[k] - self.expected[k])
     }
 
@@ -282,9 +281,14 @@ mod tests {
     #[test]
     fn exact_pixels_give_the_cameras_back_whatever_their_first_guess() {
         let (mut truth, mut start) = problem(0.0);
+        let model = gausset_io::dataset::CameraModel::Radial;
         let real = [
-            PictureCamera { radial: [-0.08, 0.01], ..PictureCamera::new(800, 600, 640.0) },
-            PictureCamera { radial: [0.03, 0.0], ..PictureCamera::new(640, 480, 900.0) },
+            PictureCamera {
+                model,
+                distortion: [-0.08, 0.01, 0.0, 0.0],
+                ..PictureCamera::new(800, 600, 640.0)
+            },
+            PictureCamera { model, distortion: [0.03, 0.0, 0.0, 0.0], ..PictureCamera::new(640, 480, 900.0) },
         ];
         // All cameras look at the points from outside.
         for problem in [&mut truth, &mut start] {
@@ -293,9 +297,9 @@ mod tests {
                 .iter()
                 .map(|&camera| AdjustedCamera {
                     camera,
-                    expected: [libm::log(camera.focal), 0.0, 0.0],
+                    expected: PictureCamera::new(800, 600, camera.focal).parameters(),
                     weights: [1e-6; CAMERA_PARAMETERS],
-                    free: CAMERA_PARAMETERS,
+                    free: camera.free(),
                 })
                 .collect();
         }
@@ -307,8 +311,8 @@ mod tests {
             truth.observations[k].target = Target::Pixel { camera, pixel };
         }
         start.observations = truth.observations.clone();
-        start.cameras[0].camera = PictureCamera::new(800, 600, 700.0);
-        start.cameras[1].camera = PictureCamera::new(640, 480, 820.0);
+        start.cameras[0].camera = PictureCamera { model, ..PictureCamera::new(800, 600, 700.0) };
+        start.cameras[1].camera = PictureCamera { model, ..PictureCamera::new(640, 480, 820.0) };
         let mut results = Vec::new();
         for threads in [1, 3] {
             let mut found = start.clone();
@@ -316,7 +320,7 @@ mod tests {
             assert!(error < 1e-2, "{error}");
             for (found, real) in found.cameras.iter().zip(&real) {
                 assert!((found.camera.focal / real.focal - 1.0).abs() < 1e-3, "{found:?}");
-                assert!((found.camera.radial[0] - real.radial[0]).abs() < 1e-3, "{found:?}");
+                assert!((found.camera.distortion[0] - real.distortion[0]).abs() < 1e-3, "{found:?}");
             }
             results.push(found.poses);
         }

@@ -407,7 +407,7 @@ impl<'a> Elimination<'a> {
             let diagonal = &mut blocks[camera][k][k];
             *diagonal += adjusted.weights[k];
             *diagonal += self.damping * diagonal.abs() + 1e-12;
-            if k >= adjusted.free {
+            if !adjusted.free[k] {
                 (*diagonal, right[k]) = (1.0, 0.0);
             }
         }

@@ -72,14 +72,14 @@ fn linearised(
     }
 }
 
-/// As [`linearise`], for a pixel of a picture: the residual is in px. The first `free` parameters of the camera are
+/// As [`linearise`], for a pixel of a picture: the residual is in px. Only `free` parameters of the camera are
 /// adjusted. A point behind the camera has no influence.
 pub(super) fn linearise_pixel(
     pose: &Pose,
     point: [f64; 3],
     camera: &PictureCamera,
     pixel: [f64; 2],
-    (huber, free): (f64, usize),
+    (huber, free): (f64, [bool; CAMERA_PARAMETERS]),
 ) -> LinearisedResidual {
     let y = pose.apply(point);
     let Some(seen) = camera.project(y) else {
@@ -87,7 +87,9 @@ pub(super) fn linearise_pixel(
         return LinearisedResidual { weight: 0.0, ..none };
     };
     let (by_place, mut by_camera) = camera.jacobians(y);
-    by_camera.iter_mut().for_each(|row| row[free..].fill(0.0));
+    for row in &mut by_camera {
+        row.iter_mut().zip(free).filter(|(_, is_free)| !is_free).for_each(|(by, _)| *by = 0.0);
+    }
     let error = [seen[0] - pixel[0], seen[1] - pixel[1]];
     LinearisedResidual { jacobian_camera: by_camera, ..linearised(pose, y, error, by_place, huber) }
 }
