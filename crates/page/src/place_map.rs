@@ -24,6 +24,8 @@ pub struct PlaceMap<'a> {
     pub cells: &'a [[u32; 5]],
     /// Position and horizontal viewing direction of each camera.
     pub cameras: &'a [[f64; 4]],
+    /// Cameras, by index, that a line joins.
+    pub pairs: &'a [[u32; 2]],
     /// Arrows with numbers from 1: where to stand, and where to look.
     pub arrows: &'a [[[f64; 2]; 2]],
 }
@@ -56,6 +58,12 @@ impl PlaceMap<'_> {
                 svg,
                 "<rect class=\"{class}\" x=\"{x}\" y=\"{y}\" width=\"{CELL}\" height=\"{CELL}\" opacity=\"{opacity:.2}\"/>"
             );
+        }
+        let at = |index: u32| self.cameras.get(index as usize).map(|&[x, y, ..]| place([x, y]));
+        for &[a, b] in self.pairs {
+            if let (Some([x, y]), Some([to_x, to_y])) = (at(a), at(b)) {
+                let _ = write!(svg, "<path class=\"pair\" d=\"M{x:.1} {y:.1}L{to_x:.1} {to_y:.1}\"/>");
+            }
         }
         for &[x, y, dx, dy] in self.cameras {
             let [x, y] = place([x, y]);
@@ -112,11 +120,15 @@ mod tests {
             scale: "a cell is 1",
             size: [3, 2],
             cells: &cells,
-            cameras: &[[0.5, 0.5, 1.0, 0.0]],
+            cameras: &[[0.5, 0.5, 1.0, 0.0], [2.0, 0.5, 1.0, 0.0]],
+            // There is no third camera.
+            pairs: &[[0, 1], [1, 2]],
             arrows: &arrows,
         };
         let html = map.html();
-        for (class, count) in [("\"confirmed\"", 1), ("\"seen\"", 1), ("\"invented\"", 1), ("\"arrow\"", 2)] {
+        for (class, count) in
+            [("\"confirmed\"", 1), ("\"seen\"", 1), ("\"invented\"", 1), ("\"arrow\"", 2), ("\"pair\"", 1)]
+        {
             assert_eq!(html.matches(class).count(), count, "{class} in {html}");
         }
         assert!(html.contains(">1</text>") && html.contains(">2</text>") && html.contains("a &lt;map&gt;"));

@@ -244,11 +244,12 @@ fn confidence_section(report: &mut ReportPage, confidence: &ConfidenceReport) {
     );
     let arrows: Vec<_> = confidence.again.iter().map(|place| place.arrow).collect();
     report.place_map(&PlaceMap {
-        title: "From above, with the cameras",
+        title: "From above, with the cameras; lines join those that share the most points",
         scale: &format!("a cell is {:.3} units wide", confidence.map.cell),
         size: confidence.map.size,
         cells: &confidence.map.cells,
         cameras: &confidence.map.cameras,
+        pairs: &confidence.map.pairs,
         arrows: &arrows,
     });
     let places = confidence.again.iter().zip(1..).map(|(place, number)| {

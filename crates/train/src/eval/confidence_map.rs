@@ -1,10 +1,10 @@
 //! What the training views know, seen from above: which places are confirmed, and where to photograph again.
 
-use std::collections::BTreeMap;
+use std::collections::{BTreeMap, BTreeSet};
 
 use gausset_core::se3;
 use gausset_core::splats_transform::Similarity;
-use gausset_io::dataset::Dataset;
+use gausset_io::dataset::{Dataset, Tracks};
 use serde::{Deserialize, Serialize};
 
 use super::confidence::Confidence;
@@ -23,6 +23,9 @@ const MAX_PLACES: usize = 3;
 const MIN_PLACE: f64 = 0.005;
 /// Cells of the map on a side of a place: what a photograph from nearby shows.
 const PLACE_CELLS: f64 = 10.0;
+/// Minimum number of common points of photographs that the map joins, and most others with which it joins one.
+const COMMON_POINTS: u32 = 15;
+const PARTNERS: usize = 4;
 /// Step to the side, as a fraction of the distance: it gives a parallax of about 17 degrees.
 const SIDE_STEP: f64 = 0.3;
 
@@ -54,6 +57,9 @@ pub struct ConfidenceMap {
     pub cells: Vec<[u32; 5]>,
     /// Position and horizontal viewing direction of each training camera.
     pub cameras: Vec<[f64; 4]>,
+    /// Cameras, by index, that see common points of the dataset; each with the few that share the most with it.
+    #[serde(default)]
+    pub pairs: Vec<[u32; 2]>,
 }
 
 /// A place that should be photographed again, and from where.
@@ -79,12 +85,13 @@ struct View<'a> {
 }
 
 impl ConfidenceReport {
-    /// The report of surveyed points in the coordinates of the dataset; `None` without points. `splats_from_dataset`
-    /// maps what is reported to the axes of the splats.
+    /// The report of surveyed points in the coordinates of the dataset, whose tracks are `tracks`; `None` without points.
+    /// `splats_from_dataset` maps what is reported to the axes of the splats.
     #[must_use]
     pub fn new(
         points: &[([f64; 3], Confidence)],
         dataset: &Dataset,
+        tracks: &Tracks,
         splats_from_dataset: &Similarity,
     ) -> Option<Self> {
         let images = dataset.split.train.iter().map(|&index| &dataset.images[index]);
@@ -112,7 +119,11 @@ impl ConfidenceReport {
             seen: share(Confidence::Seen),
             invented: share(Confidence::Invented),
             again: again.collect(),
-            map: ConfidenceMap { cell: plan.cell * scale, ..plan.map(points, &views) },
+            map: ConfidenceMap {
+                cell: plan.cell * scale,
+                pairs: pairs_of(dataset.split.train.iter().map(|&index| tracks.points_of(index))),
+                ..plan.map(points, &views)
+            },
         })
     }
 }
@@ -194,6 +205,7 @@ impl Plan {
             size: self.size,
             cells: cells.collect(),
             cameras: cameras.map(|camera| camera.map(rounded)).collect(),
+            pairs: Vec::new(),
         }
     }
 
@@ -280,9 +292,45 @@ fn rounded(value: f64) -> f64 {
     (value * 100.0).round() / 100.0
 }
 
+/// The pairs of photographs to join, from the points that each sees.
+fn pairs_of<'a>(points: impl Iterator<Item = &'a [u32]>) -> Vec<[u32; 2]> {
+    let mut seen_by = BTreeMap::<u32, Vec<u32>>::new();
+    for (view, points) in (0..).zip(points) {
+        points.iter().for_each(|&point| seen_by.entry(point).or_default().push(view));
+    }
+    let mut common = BTreeMap::<[u32; 2], u32>::new();
+    for views in seen_by.values() {
+        for (at, &a) in views.iter().enumerate() {
+            views[at + 1..].iter().for_each(|&b| *common.entry([a, b]).or_default() += 1);
+        }
+    }
+    common.retain(|_, count| *count >= COMMON_POINTS);
+    let mut partners = BTreeMap::<u32, Vec<(u32, u32)>>::new();
+    for (&[a, b], &count) in &common {
+        partners.entry(a).or_default().push((count, b));
+        partners.entry(b).or_default().push((count, a));
+    }
+    let mut pairs = BTreeSet::new();
+    for (&view, others) in &mut partners {
+        others.sort_by_key(|&(count, other)| (std::cmp::Reverse(count), other));
+        pairs.extend(others.iter().take(PARTNERS).map(|&(_, other)| [view.min(other), view.max(other)]));
+    }
+    pairs.into_iter().collect()
+}
+
 #[cfg(test)]
 mod tests {
     use super::*;
+
+    #[test]
+    fn photographs_are_joined_with_those_that_share_the_most_points() {
+        // Photograph k sees the points 10 k to 10 k + 39: its neighbours share 30, the next 20, others too few.
+        let seen: Vec<Vec<u32>> = (0..9).map(|k| (10 * k..10 * k + 40).collect()).collect();
+        let pairs = pairs_of(seen.iter().map(Vec::as_slice));
+        let expected: Vec<[u32; 2]> =
+            (0..9).flat_map(|a| (a + 1..9.min(a + 3)).map(move |b| [a, b])).collect();
+        assert_eq!(pairs, expected);
+    }
 
     /// Cameras around the origin, at height 1, that look at it.
     fn cameras() -> Vec<View<'static>> {

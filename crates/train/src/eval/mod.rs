@@ -19,7 +19,7 @@ use gausset_core::engine::{Engine, EngineError, Outputs, RenderOptions};
 use gausset_core::splats_transform::Similarity;
 use gausset_core::{Stage, TargetImage};
 use gausset_io::atomic::{FileSystem, Overwrite, WriteError, write_atomic};
-use gausset_io::dataset::{Dataset, Loader};
+use gausset_io::dataset::{Dataset, Loader, Tracks};
 use gausset_io::ownership;
 use gausset_io::run_folder::EVALUATION_MARKER;
 use gausset_metrics::quality::{ImageQuality, RenderComparison};
@@ -314,12 +314,13 @@ impl Evaluation {
         &mut self,
         engine: &mut dyn Engine,
         dataset: &Dataset,
+        tracks: &Tracks,
         saved_from_dataset: &Similarity,
         stop: &AtomicBool,
     ) -> Result<Option<ConfidenceReport>, EvalError> {
         let _span = gausset_prof::span(Stage::Eval.name());
         let points = self.maps.survey(engine, &self.scorer.pool, stop)?;
-        Ok(ConfidenceReport::new(&points, dataset, saved_from_dataset))
+        Ok(ConfidenceReport::new(&points, dataset, tracks, saved_from_dataset))
     }
 
     /// Returns the report; writes it together with the contact sheet if there is an output folder.

@@ -1,6 +1,7 @@
 //! How a run scores its views: held-out ones during training and at the end, then some training views for comparison.
 
 use gausset_core::engine::{RenderOptions, TrainState};
+use gausset_io::dataset::Tracks;
 use gausset_metrics::SsimDefinition;
 
 use super::advance::RunPhase;
@@ -11,6 +12,7 @@ use super::{Run, TrainError};
 use crate::eval::{EvalError, EvalOptions, EvalReport, Evaluation, MetricSet};
 use crate::events::Event;
 use crate::exposures::Exposures;
+use crate::memory::MemoryPlan;
 use crate::option_values::Split;
 
 /// Training views that are scored for comparison with the held-out ones.
@@ -114,8 +116,12 @@ impl Run {
         evaluation: &mut Evaluation,
     ) -> Result<Option<f64>, TrainError> {
         let saved_from_dataset = self.outputs.record().saved_from_normalised();
+        // The model was read when the run began. If it cannot be read any more, the map lacks its lines.
+        let budget = MemoryPlan::tracks_budget(self.config.max_memory_bytes());
+        let tracks =
+            self.dataset.read_tracks(budget).unwrap_or_else(|_| Tracks::empty(self.dataset.images.len()));
         let engine = self.device.engine();
-        match evaluation.survey(engine, &self.dataset, &saved_from_dataset, &self.stop) {
+        match evaluation.survey(engine, &self.dataset, &tracks, &saved_from_dataset, &self.stop) {
             Ok(Some(report)) => {
                 self.outputs.write_confidence(&report)?;
                 Ok(Some(report.confirmed))
