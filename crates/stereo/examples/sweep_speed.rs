@@ -78,8 +78,7 @@ fn main() -> Result<()> {
         depth_maps(&scene, &mut picture, &options, Exec { pool: &pool, level }, &go_on).ok_or("stopped")?;
     let seconds = cpu() - start;
     let start = cpu();
-    let count = f64::from(number("--count", 30_000)?) * depths.verdict.budget_fraction;
-    let wanted = PointOptions { count: count as usize, seed: 0 };
+    let wanted = PointOptions { count: number("--count", 30_000)? as usize, seed: 0 };
     let points = dense_points(&scene, &depths, &wanted);
     let point_seconds = cpu() - start;
     for row in gausset_prof::snapshot().rows {
@@ -87,13 +86,12 @@ fn main() -> Result<()> {
     }
     let v = depths.verdict;
     println!(
-        "{} views, side {}: {seconds:.2} CPU s; confirmed {:.1} %, gated {:.1} %, {:.2} views a point, budget {:.2}",
+        "{} views, side {}: {seconds:.2} CPU s; confirmed {:.1} %, gated {:.1} %, {:.2} views a point",
         depths.maps.len(),
         depths.longest_side,
         100.0 * v.confirmed_fraction,
         100.0 * v.gated_fraction,
-        v.views_per_point,
-        v.budget_fraction
+        v.views_per_point
     );
     println!("{} dense points: {point_seconds:.2} CPU s", points.len());
     if let Some(truth) = &input.truth {

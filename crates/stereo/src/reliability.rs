@@ -1,19 +1,15 @@
 //! Assesses how reliable the depth maps of a scene are.
 //!
-//! Points at wrong positions cost more than blur: on a scene that is seen from few positions, detail at a wrong depth
-//! reduced the quality of a training by 1.2 dB. So a pixel becomes a point only if two neighbours confirm it and
-//! determine its depth, or the only one that sees it does ([`Support::can_be_point`](crate::Support::can_be_point)). A
-//! scene on whose points few views agree gets fewer points: the fraction of the budget rises from 0 at 3 views per point
-//! to 1 at 4.
+//! Points at wrong positions cost more than blur, so a pixel becomes a point only if two neighbours confirm it and
+//! determine its depth, or the only one that sees it does ([`Support::can_be_point`](crate::Support::can_be_point)). If few
+//! pixels do, they are likely to be chance, and there are no points.
 
 use crate::{DepthMap, consistency};
 
 /// Minimum fraction of gated pixels; below it there are no points.
 const MIN_GATED_FRACTION: f64 = 0.02;
-/// Views per point at which the budget is 0, and at which it is 1.
-const VIEWS_PER_POINT: [f64; 2] = [3.0, 4.0];
 
-/// Fractions of all pixels, and the budget that follows from them.
+/// Fractions of all pixels, and whether to trust them.
 #[derive(Clone, Copy, Debug, Default, PartialEq)]
 pub struct Reliability {
     /// Number of pixels of all depth maps.
@@ -24,8 +20,8 @@ pub struct Reliability {
     pub gated_fraction: f64,
     /// Mean number of views (itself and those that determine its depth) of a confirmed pixel that two neighbours see.
     pub views_per_point: f64,
-    /// Fraction of the requested points to create, 0..1.
-    pub budget_fraction: f64,
+    /// Whether so many pixels can become points that these are not chance.
+    pub has_points: bool,
 }
 
 impl Reliability {
@@ -46,18 +42,12 @@ impl Reliability {
         }
         let share = |n: u64, of: u64| if of > 0 { n as f64 / of as f64 } else { 0.0 };
         let (gated, views_per_point) = (share(gated, pixels), share(views, common));
-        let budget = if gated < MIN_GATED_FRACTION {
-            0.0
-        } else {
-            ((views_per_point - VIEWS_PER_POINT[0]) / (VIEWS_PER_POINT[1] - VIEWS_PER_POINT[0]))
-                .clamp(0.0, 1.0)
-        };
         Self {
             pixels,
             confirmed_fraction: share(confirmed, pixels),
             gated_fraction: gated,
             views_per_point,
-            budget_fraction: budget,
+            has_points: gated >= MIN_GATED_FRACTION,
         }
     }
 }

@@ -83,7 +83,7 @@ fn depths_of_the_demo_scene_are_right_and_many_and_so_are_its_points() {
     assert!(within > 0.83 * confirmed, "{within} of {confirmed} are within 3 %");
     let verdict = depths.verdict;
     assert!(
-        verdict.budget_fraction > 0.5
+        verdict.has_points
             && verdict.gated_fraction > 0.2
             && verdict.gated_fraction <= verdict.confirmed_fraction
     );
@@ -177,7 +177,7 @@ fn a_far_surface_that_only_one_neighbour_sees_has_a_depth() {
 
 /// No view has a depth.
 fn is_empty(depths: &Depths) -> bool {
-    depths.maps.iter().all(|map| map.depth.iter().all(|&z| z == 0.0)) && depths.verdict.budget_fraction == 0.0
+    depths.maps.iter().all(|map| map.depth.iter().all(|&z| z == 0.0)) && !depths.verdict.has_points
 }
 
 #[test]
@@ -233,7 +233,7 @@ fn what_has_no_depth_gets_none() {
     }
     let depths = run(&strange);
     assert!(
-        depths.verdict.confirmed_fraction < 0.002 && depths.verdict.budget_fraction == 0.0,
+        depths.verdict.confirmed_fraction < 0.002 && !depths.verdict.has_points,
         "noise: {:?}",
         depths.verdict
     );

@@ -140,8 +140,9 @@ impl DenseStart<'_> {
         let scene = training.scene();
         let depths = depth_maps(&scene, &mut picture, &options, Exec { pool: &pool, level }, self.stop);
         let depths = depths.ok_or(TrainError::Stopped)?;
-        let count = self.max_points(start) as f64 * self.kept_fraction(&depths);
-        let wanted = PointOptions { count: count as usize, seed: self.config.recipe.seed };
+        let is_asked_for = self.config.recipe.start.points == InitPoints::Dense;
+        let count = if depths.verdict.has_points || is_asked_for { self.max_points(start) } else { 0 };
+        let wanted = PointOptions { count, seed: self.config.recipe.seed };
         let mut points = dense_points(&scene, &depths, &wanted);
         let mut background = Vec::new();
         if self.has_background && !is_cut_out && !points.is_empty() {
@@ -155,7 +156,7 @@ impl DenseStart<'_> {
             return Err(TrainError::Stopped);
         }
         let (views, verdict) = (count_maps(&depths), depths.verdict);
-        if points.is_empty() && self.config.recipe.start.points == InitPoints::Dense {
+        if points.is_empty() && is_asked_for {
             return Err(self.no_points_error(format!(
                 "stereo found no points (expected surfaces that three images see from more than 3 degrees \
                  apart, found {:.1} % of the pixels confirmed in {views} of {} images)",
@@ -207,14 +208,6 @@ impl DenseStart<'_> {
             depths,
             &BackgroundOptions { points: &positions, log_gains: &log_gains, count },
         )
-    }
-
-    /// The fraction of the points that is kept.
-    fn kept_fraction(&self, depths: &Depths) -> f64 {
-        match self.config.recipe.start.points {
-            InitPoints::Dense => 1.0,
-            InitPoints::Auto | InitPoints::Sfm => depths.verdict.budget_fraction,
-        }
     }
 
     fn stereo_input(&self) -> Result<StereoInput, TrainError> {
