@@ -50,6 +50,40 @@ pub fn reprojection_errors(model: &ColmapModel) -> Option<ReprojectionErrors> {
     })
 }
 
+/// Mean reprojection error in px near the centre of the images, and near their corners: it grows where a lens distorts
+/// otherwise than its camera model can. `None` if a part has few observations.
+#[must_use]
+pub fn errors_at_centre_and_corners(model: &ColmapModel) -> Option<[f64; 2]> {
+    /// Largest distance from the centre of the one, and smallest of the other, relative to the corners.
+    const PARTS: [f64; 2] = [0.4, 0.8];
+    const MIN_OBSERVATIONS: u32 = 100;
+    let cameras: BTreeMap<u32, (&SourceCamera, Lens)> =
+        model.cameras.iter().map(|c| (c.id, (c, c.lens()))).collect();
+    let points: BTreeMap<u64, [f64; 3]> = model.points.iter().map(|p| (p.id, p.position)).collect();
+    let (mut sums, mut counts) = ([0.0; 2], [0u32; 2]);
+    for image in &model.images {
+        let (Some((camera, lens)), Ok(pose)) = (cameras.get(&image.camera_id), pose_of(image)) else {
+            continue;
+        };
+        let centre = [camera.width, camera.height].map(|side| 0.5 * f64::from(side));
+        for (pixel, id) in &image.points {
+            let away =
+                libm::hypot(pixel[0] - centre[0], pixel[1] - centre[1]) / libm::hypot(centre[0], centre[1]);
+            let part = usize::from(away > PARTS[1]);
+            if away > PARTS[0] && part == 0 {
+                continue;
+            }
+            let Some(&position) = points.get(id) else { continue };
+            if let Some((distance, _)) = reprojection_error(lens, &pose, *pixel, position) {
+                sums[part] += distance;
+                counts[part] += 1;
+            }
+        }
+    }
+    let is_enough = counts.iter().all(|&count| count >= MIN_OBSERVATIONS);
+    is_enough.then(|| std::array::from_fn(|part| sums[part] / f64::from(counts[part])))
+}
+
 fn pose_of(image: &ColmapImage) -> Result<Pose, gausset_core::pose::PoseError> {
     Pose::from_quaternion(image.quaternion, image.translation)
 }
@@ -108,6 +142,30 @@ mod tests {
         assert!((found.px.worst - 5.0).abs() < 1e-12 && (found.px.mean - 2.625).abs() < 1e-6, "{found:?}");
         assert!((found.degrees.worst - 0.05f64.atan().to_degrees()).abs() < 1e-9, "{found:?}");
         assert!((2.0 * found.degrees.mean - found.degrees.worst - 0.45).abs() < 1e-6, "{found:?}");
+        assert_eq!(errors_at_centre_and_corners(&model), None, "too few");
         assert!(reprojection_errors(&ColmapModel { points: Vec::new(), ..model }).is_none());
+    }
+
+    #[test]
+    fn errors_that_grow_towards_the_corners_are_seen() {
+        // 200 points at the centre with an error of half a pixel, 200 in a corner with one of two.
+        let camera =
+            SourceCamera::new(1, CameraModel::Pinhole, 200, 100, vec![100.0, 100.0, 100.0, 50.0]).unwrap();
+        let sight = |k: u64| if k < 200 { ([100.5, 50.0], k) } else { ([198.0, 96.0], k) };
+        let position = |k: u64| if k < 200 { [0.0, 0.0, 5.0] } else { [0.98, 0.48, 1.0] };
+        let point = |k: u64| ColmapPoint {
+            id: k,
+            position: position(k),
+            colour: [0; 3],
+            error: 0.0,
+            track_length: 2,
+            track: Vec::new(),
+        };
+        let points = (0..400).map(sight).collect();
+        let image = ColmapImage { points, ..ColmapImage::new(1, String::new(), 1, &Pose::IDENTITY) };
+        let model =
+            ColmapModel { cameras: vec![camera], images: vec![image], points: (0..400).map(point).collect() };
+        let [centre, corners] = errors_at_centre_and_corners(&model).unwrap();
+        assert!((centre - 0.5).abs() < 1e-9 && (corners - 2.0).abs() < 1e-9, "{centre} {corners}");
     }
 }

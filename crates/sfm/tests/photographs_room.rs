@@ -12,8 +12,9 @@ use gausset_io::image::encode::png_rgb8;
 use gausset_scenes::room::Room;
 use gausset_sfm::align::{AlignJob, CameraSharing};
 use gausset_sfm::compare::compare;
-use gausset_sfm::model::FrameImages;
+use gausset_sfm::model::{CheckedModel, FrameImages};
 use gausset_sfm::reconstruction::PictureCamera;
+use gausset_sfm::reprojection::errors_at_centre_and_corners;
 use gausset_sfm::{AlignError, AlignmentTool, Mapper, PairChoice};
 
 const COUNT: usize = 10;
@@ -65,21 +66,56 @@ fn job(folder: &Path) -> AlignJob {
     }
 }
 
-/// Renders the photographs of the room.
-fn write_photographs(folder: &Path) {
+/// Renders the photographs of the room by a camera.
+fn write_photographs(folder: &Path, camera: &PictureCamera) {
     let pool = Pool::new(2);
     for k in 0..COUNT {
-        let ray = |x: f64, y: f64| CAMERA.bearing([x, y]);
-        let size = [CAMERA.width, CAMERA.height];
+        let ray = |x: f64, y: f64| camera.bearing([x, y]);
+        let size = [camera.width, camera.height];
         let picture = Room::FOR_REGISTRATION.picture(size, &pose(k), &pool, &ray);
         std::fs::write(folder.join(format!("{k}.png")), png_rgb8(&picture).unwrap()).unwrap();
     }
 }
 
+/// 153 degrees wide.
+#[test]
+fn photographs_by_a_fisheye_lens_need_its_model_and_another_is_seen_by_its_errors() {
+    let lens = PictureCamera {
+        model: CameraModel::OpenCvFisheye,
+        focal: 150.0,
+        distortion: [0.03, -0.01, 0.0, 0.0],
+        ..CAMERA
+    };
+    let folder = tempfile::tempdir().unwrap();
+    write_photographs(folder.path(), &lens);
+    let align = |model: CameraModel| {
+        let job = AlignJob { camera_model: model.name().to_owned(), ..job(folder.path()) };
+        gausset_sfm::align(&job, &AlignmentTool::BuiltIn, &AtomicBool::new(false), &mut |_| {}).unwrap().model
+    };
+    let growth = |model: &CheckedModel| {
+        let [centre, corners] = errors_at_centre_and_corners(&model.colmap).unwrap();
+        corners / centre
+    };
+    let found = align(CameraModel::OpenCvFisheye);
+    assert_eq!(found.image_of_frame.len(), COUNT, "registered");
+    let pairs: Vec<(Pose, Pose)> =
+        found.image_of_frame.iter().map(|(&k, &image)| (found.pose(image), pose(k))).collect();
+    let errors = compare(&pairs, &(0..COUNT as u32).collect::<Vec<_>>()).unwrap();
+    assert!(errors.rotation.worst < 0.3, "{:?}", errors.rotation);
+    assert!(
+        (found.colmap.cameras[0].params[0] / lens.focal - 1.0).abs() < 0.03,
+        "{:?}",
+        found.colmap.cameras
+    );
+    assert!(growth(&found) < 1.4, "{}", growth(&found));
+    let wrong = growth(&align(CameraModel::SimpleRadial));
+    assert!(wrong > 1.8, "{wrong}");
+}
+
 #[test]
 fn a_list_of_pairs_within_two_halves_gives_two_components() {
     let folder = tempfile::tempdir().unwrap();
-    write_photographs(folder.path());
+    write_photographs(folder.path(), &CAMERA);
     // The first six and the last four, which overlap: all ten register where the aligner chooses the pairs.
     let part = |k: usize| usize::from(k >= 6);
     let all = (0..COUNT).flat_map(|a| (a + 1..COUNT).map(move |b| [a, b]));
@@ -102,7 +138,7 @@ fn a_list_of_pairs_within_two_halves_gives_two_components() {
 #[test]
 fn photographs_give_poses_focal_length_and_distortion_without_another_program() {
     let folder = tempfile::tempdir().unwrap();
-    write_photographs(folder.path());
+    write_photographs(folder.path(), &CAMERA);
     let job = job(folder.path());
     let go = AtomicBool::new(false);
     let aligned = gausset_sfm::align(&job, &AlignmentTool::BuiltIn, &go, &mut |_| {}).unwrap();

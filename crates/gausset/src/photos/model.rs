@@ -1,11 +1,12 @@
 //! The model of photographs: an existing one, or a new one by the aligner.
 
 use gausset_io::atomic::{Disk, FileSystem, Overwrite, WriteError};
-use gausset_io::dataset::Georeference;
+use gausset_io::dataset::{CameraModel, Georeference};
 use gausset_io::input::absolute;
 use gausset_io::ownership;
 use gausset_sfm::align::{AlignJob, CameraSharing};
 use gausset_sfm::model::{CheckedModel, FrameImages};
+use gausset_sfm::reprojection::errors_at_centre_and_corners;
 use gausset_sfm::{Alignment, PairChoice};
 use serde_json::{Value, json};
 
@@ -130,10 +131,26 @@ pub(super) fn align(
     let mut record = record(options, pictures, frames);
     record[RESULT] = json!(AlignmentReport::new(&program, pictures, &model, frames, &facts, &left_out));
     write(options, &model, frames, &record, place.as_ref())?;
-    for line in left_out_lines(&left_out, frames) {
+    for line in
+        left_out_lines(&left_out, frames).into_iter().chain(wrong_lens_line(&model, lens.camera_model))
+    {
         host.warn("photographs", line);
     }
     Ok(PhotoAlignment { left_out, ..summarise(options, &model, frames) })
+}
+
+/// What to try if the reprojection errors grow towards the corners. On real photographs with a fitting model these are at most
+/// 1.4 times those in the middle; with a wrong one for a fisheye lens, twice and more.
+fn wrong_lens_line(model: &CheckedModel, camera_model: CameraModel) -> Option<String> {
+    const MAX_GROWTH: f64 = 1.8;
+    let [centre, corners] = errors_at_centre_and_corners(&model.colmap)?;
+    (corners > MAX_GROWTH * centre && camera_model != CameraModel::OpenCvFisheye).then(|| {
+        format!(
+            "errors grow from {centre:.2} px in the middle of the photographs to {corners:.2} px at their corners, as with \
+             a lens that {} does not describe; try ⟨camera-model = OPENCV_FISHEYE⟩ for a fisheye lens, else OPENCV",
+            camera_model.name()
+        )
+    })
 }
 
 fn write(
