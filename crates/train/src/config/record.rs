@@ -124,7 +124,7 @@ impl RecordedRun {
     /// # Errors
     /// As [`Self::read`].
     pub fn from_toml(text: &str, path: &Path) -> Result<Self, ConfigError> {
-        let config = TrainConfig::resolve_recorded(TrainOptions::from_toml(text, path)?)?;
+        let options = TrainOptions::from_toml(text, path)?;
         let bad = |what: String| {
             ConfigError::File(OptionsError::Value {
                 path: path.to_owned(),
@@ -137,6 +137,8 @@ impl RecordedRun {
         })?;
         let record: RunRecord =
             record.try_into().map_err(|error: toml::de::Error| bad(error.message().trim_end().to_owned()))?;
+        // After the record: without that, it is not the file of a run, whatever its options lack.
+        let config = TrainConfig::resolve_recorded(options)?;
         let numbers = record.up_rotation.iter().flatten().copied();
         let numbers = numbers.chain(record.offset.into_iter().flatten());
         let numbers = numbers.chain(record.background.map(f64::from)).chain([record.scene_extent]);

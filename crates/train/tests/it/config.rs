@@ -480,6 +480,8 @@ fn a_config_without_the_record_of_a_run_is_not_a_run() {
     let options_only = text.split("[run]").next().unwrap();
     let err = RecordedRun::from_toml(options_only, Path::new("c.toml")).unwrap_err();
     assert!(err.to_string().starts_with("c.toml: run: no such table"), "{err}");
+    let err = RecordedRun::from_toml("", Path::new("c.toml")).unwrap_err();
+    assert!(err.to_string().starts_with("c.toml: run: no such table"), "an empty file: {err}");
     let broken = text.replace("scene-extent = 0.3333333333333333", "scene-extent = nan");
     let err = RecordedRun::from_toml(&broken, Path::new("c.toml")).unwrap_err();
     assert_eq!(err.to_string(), "c.toml: run: a number is not finite");
