@@ -1,5 +1,5 @@
 //! Aligns a folder of photographs, compares the poses with a COLMAP model, and prints the time of each stage:
-//! `cargo run --release -p gausset-sfm --example align_pictures -- IMAGES MODEL OUT [THREADS]`.
+//! `cargo run --release -p gausset-sfm --example align_pictures -- IMAGES MODEL OUT [THREADS [CAMERA_MODEL]]`.
 
 use std::path::Path;
 use std::sync::atomic::AtomicBool;
@@ -28,7 +28,7 @@ fn main() {
         frames: frames.clone(),
         rig_config: None,
         views: Vec::new(),
-        camera_model: "SIMPLE_RADIAL".to_owned(),
+        camera_model: arguments.get(5).map_or("SIMPLE_RADIAL", |model| model).to_owned(),
         camera_params: None,
         cameras: CameraSharing::Auto,
         max_image_size: 1600,

@@ -54,7 +54,7 @@ pub fn reprojection_errors(model: &ColmapModel) -> Option<ReprojectionErrors> {
 /// otherwise than its camera model can. `None` if a part has few observations.
 #[must_use]
 pub fn errors_at_centre_and_corners(model: &ColmapModel) -> Option<[f64; 2]> {
-    /// Largest distance from the centre of the one, and smallest of the other, relative to the corners.
+    /// The middle ends at the first, corners begin at the second: distances from the centre, relative to that of a corner.
     const PARTS: [f64; 2] = [0.4, 0.8];
     const MIN_OBSERVATIONS: u32 = 100;
     let cameras: BTreeMap<u32, (&SourceCamera, Lens)> =

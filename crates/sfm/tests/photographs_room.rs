@@ -77,7 +77,7 @@ fn write_photographs(folder: &Path, camera: &PictureCamera) {
     }
 }
 
-/// 153 degrees wide.
+/// About 150 degrees wide.
 #[test]
 fn photographs_by_a_fisheye_lens_need_its_model_and_another_is_seen_by_its_errors() {
     let lens = PictureCamera {
@@ -190,7 +190,7 @@ fn photographs_give_poses_focal_length_and_distortion_without_another_program() 
     });
     let resumed = resumed.unwrap().model;
     assert_eq!(matched, 0, "pairs matched again");
-    let bytes = |model: &gausset_sfm::model::CheckedModel| format!("{:?}", model.colmap);
+    let bytes = |model: &CheckedModel| format!("{:?}", model.colmap);
     assert!(bytes(&resumed) == bytes(&found), "the same model");
     assert!(!job.work_folder.exists(), "removed after success");
 

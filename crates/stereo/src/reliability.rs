@@ -20,7 +20,7 @@ pub struct Reliability {
     pub gated_fraction: f64,
     /// Mean number of views (itself and those that determine its depth) of a confirmed pixel that two neighbours see.
     pub views_per_point: f64,
-    /// Whether so many pixels can become points that these are not chance.
+    /// Whether enough pixels can become points: fewer are likely to be chance.
     pub has_points: bool,
 }
 

@@ -139,15 +139,24 @@ pub(super) fn align(
     Ok(PhotoAlignment { left_out, ..summarise(options, &model, frames) })
 }
 
-/// What to try if the reprojection errors grow towards the corners. On real photographs with a fitting model these are at most
-/// 1.4 times those in the middle; with a wrong one for a fisheye lens, twice and more.
+/// What to try if the reprojection errors grow towards the corners. On real photographs, errors there are at most 1.4 times
+/// those in the middle if the model fits; with a wrong model for a fisheye lens, twice and more.
 fn wrong_lens_line(model: &CheckedModel, camera_model: CameraModel) -> Option<String> {
     const MAX_GROWTH: f64 = 1.8;
+    /// Smaller errors do not matter, px.
+    const MIN_ERROR: f64 = 0.5;
+    let try_instead = match camera_model {
+        model if model.name().contains("FISHEYE") => return None,
+        CameraModel::OpenCv | CameraModel::FullOpenCv => {
+            "for a fisheye lens, try ⟨camera-model = OPENCV_FISHEYE⟩"
+        }
+        _ => "try ⟨camera-model = OPENCV_FISHEYE⟩ for a fisheye lens, else OPENCV",
+    };
     let [centre, corners] = errors_at_centre_and_corners(&model.colmap)?;
-    (corners > MAX_GROWTH * centre && camera_model != CameraModel::OpenCvFisheye).then(|| {
+    (corners > (MAX_GROWTH * centre).max(MIN_ERROR)).then(|| {
         format!(
             "errors grow from {centre:.2} px in the middle of the photographs to {corners:.2} px at their corners, as with \
-             a lens that {} does not describe; try ⟨camera-model = OPENCV_FISHEYE⟩ for a fisheye lens, else OPENCV",
+             a lens that {} does not describe; {try_instead}",
             camera_model.name()
         )
     })

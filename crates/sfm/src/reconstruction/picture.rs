@@ -18,11 +18,11 @@ pub(crate) const CAMERA_PARAMETERS: usize = 6;
 /// Standard deviations that are expected of the distortion (perspective: k1, k2, p1, p2; fisheye: k1 to k4) and of ln a.
 const PERSPECTIVE_DEVIATIONS: [f64; 5] = [0.3, 0.3, 0.02, 0.02, 0.02];
 const FISHEYE_DEVIATIONS: [f64; 5] = [0.3, 0.3, 0.1, 0.1, 0.02];
-/// Focal length without any information, relative to the longest side: that of COLMAP, and of a fisheye lens that sees 115
-/// degrees along it.
+/// Focal length without any information, relative to the longest side: that of COLMAP; for fisheye lenses, one that sees 115
+/// degrees along that side.
 pub(crate) const DEFAULT_FOCAL: f64 = 1.2;
 const DEFAULT_FISHEYE_FOCAL: f64 = 0.5;
-/// Number of focal lengths to try where pairs do not tell them, and these, relative to the longest side.
+/// Focal lengths to try where pairs do not tell them, relative to the longest side, and their number.
 pub(crate) const FOCALS_TRIED: usize = 5;
 const PERSPECTIVE_FOCALS_TRIED: [f64; FOCALS_TRIED] = [0.6, 0.8, 1.0, DEFAULT_FOCAL, 1.8];
 const FISHEYE_FOCALS_TRIED: [f64; FOCALS_TRIED] = [0.32, 0.4, DEFAULT_FISHEYE_FOCAL, 0.65, 0.9];
@@ -35,7 +35,7 @@ pub struct PictureCamera {
     /// Height of the image, px.
     pub height: u32,
     /// How it projects, and which parameters are estimated: `SIMPLE_PINHOLE`, `PINHOLE`, `SIMPLE_RADIAL`, `RADIAL`, `OPENCV`
-    /// or `OPENCV_FISHEYE`; others have no distortion.
+    /// or `OPENCV_FISHEYE`; others are not supported.
     pub model: CameraModel,
     /// Focal length along x, px.
     pub focal: f64,
@@ -46,7 +46,7 @@ pub struct PictureCamera {
 }
 
 impl PictureCamera {
-    /// A camera without distortion.
+    /// A `SIMPLE_RADIAL` camera, at first without distortion.
     #[must_use]
     pub fn new(width: u32, height: u32, focal: f64) -> Self {
         let model = CameraModel::SimpleRadial;
@@ -56,7 +56,7 @@ impl PictureCamera {
     /// The camera as models of COLMAP have it.
     ///
     /// # Errors
-    /// A parameter that is not finite.
+    /// A parameter that is not finite or out of range, an image without pixels, another [`Self::model`].
     pub fn source(&self, id: u32) -> Result<SourceCamera, CameraModelError> {
         let [cx, cy] = self.centre();
         let distortion = self.free()[1..CAMERA_PARAMETERS - 1].iter().take_while(|is_free| **is_free).count();
@@ -131,7 +131,8 @@ impl PictureCamera {
         let distorted = [0, 1].map(|k| (pixel[k] - centre[k]) / scale[k]);
         if self.is_fisheye() {
             let length = libm::hypot(distorted[0], distorted[1]);
-            let angle = self.radius_before(length).clamp(0.0, MAX_FISHEYE_ANGLE);
+            let angle = self.radius_before(length);
+            let angle = if angle > 0.0 { angle } else { length }.min(MAX_FISHEYE_ANGLE);
             let across = if length > 1e-12 { libm::sin(angle) / length } else { 1.0 };
             return unit([across * distorted[0], across * distorted[1], libm::cos(angle)]);
         }
@@ -195,7 +196,7 @@ impl PictureCamera {
     /// The continuous pixel position of a point in the axes of the camera; `None` behind it.
     #[must_use]
     pub fn project(&self, [x, y, z]: [f64; 3]) -> Option<[f64; 2]> {
-        if z <= 0.0 {
+        if z.is_nan() || z <= 0.0 {
             return None;
         }
         let d = if self.is_fisheye() {
@@ -302,7 +303,7 @@ impl PictureCamera {
 /// A distorted position, its derivatives by the point, and by each parameter of the distortion.
 type DistortedPosition = ([f64; 2], [[f64; 3]; 2], [[f64; 2]; 4]);
 
-/// Largest angle from the axis of a fisheye bearing, radians: the formula of COLMAP ends at 90 degrees.
+/// Largest angle from the axis of a fisheye bearing, radians: [`PictureCamera::project`] ends at 90 degrees.
 const MAX_FISHEYE_ANGLE: f64 = 1.57;
 
 /// The cameras of a set of pictures.

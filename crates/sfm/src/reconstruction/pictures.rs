@@ -27,7 +27,7 @@ use crate::reconstruction::two_view;
 /// and distance are nearly interchangeable (views straight down), there are several times as many.
 const PICTURE_ROUNDS: [(f64, usize, bool); 6] =
     [(8.0, 10, false), (8.0, 60, true), (4.0, 60, true), (2.0, 60, true), (1.0, 60, true), (1.0, 100, true)];
-/// Round before which matches are chosen again, by the poses and cameras of the rounds before.
+/// Round, counted from 0, before which matches are chosen again, by the poses and cameras of the rounds before.
 const MATCHES_AGAIN: usize = 2;
 /// Tolerance of pairs of pictures in units of the final one: with lenses that are not exact, and with focal lengths that
 /// are not known.
@@ -35,7 +35,7 @@ const UNKNOWN_LENS: f64 = 2.0;
 const UNKNOWN_FOCAL: f64 = 4.0;
 /// Standard deviations that are expected of ln f: from metadata, and without.
 const FOCAL_DEVIATIONS: [f64; 2] = [0.1, 0.5];
-/// Pairs for which focal lengths are tried that pairs do not tell (parallel axes, a plane, a fisheye lens).
+/// Number of pairs on which focal lengths are tried where pairs do not tell them (parallel axes, a plane, a fisheye lens).
 const PAIRS_TRIED: usize = 40;
 /// Matched pictures whose rotation is tried for one that is not registered.
 const NEIGHBOURS_TRIED: usize = 6;
@@ -135,8 +135,8 @@ fn tracks_of(counts: &[usize], pairs: &[VerifiedPair]) -> Vec<Vec<TrackElement>>
     build_tracks(counts, pairs.iter().map(|pair| ([pair.a, pair.b], &pair.matches[..])))
 }
 
-/// Replaces the matches of pairs of registered pictures by all that agree with their poses, where these are more; the
-/// pairs with the most come first. With a wrong focal length, a relative pose fits the subject alone, and what lies behind
+/// Pairs of registered pictures take all matches that agree with the poses, if these are more than they have; then pairs
+/// are sorted, most matches first. With a wrong focal length, a relative pose fits the subject alone, and what lies behind
 /// it is lost.
 fn choose_matches(
     pairs: &mut [VerifiedPair],

@@ -88,7 +88,7 @@ pub(crate) fn estimate_relative_pose(
     Some(RelativePose { rotation, direction: t, inliers, is_pure_rotation: is_rotation })
 }
 
-/// Indices of the pairs that agree with a relative pose. The length of the translation has no influence.
+/// Indices of the pairs that agree with a relative pose. The length of the translation has no influence, unless it is 0.
 pub(crate) fn inliers(rotation: &Mat3, t: [f64; 3], pairs: &[[[f64; 3]; 2]], tolerance: f64) -> Vec<u32> {
     let limit = libm::sin(tolerance).powi(2);
     let e = mul(&skew(t), rotation);

@@ -137,7 +137,7 @@ impl RecordedRun {
         })?;
         let record: RunRecord =
             record.try_into().map_err(|error: toml::de::Error| bad(error.message().trim_end().to_owned()))?;
-        // After the record: without that, it is not the file of a run, whatever its options lack.
+        // After the record: a file without one is not that of a run, which is the error to report first.
         let config = TrainConfig::resolve_recorded(options)?;
         let numbers = record.up_rotation.iter().flatten().copied();
         let numbers = numbers.chain(record.offset.into_iter().flatten());

@@ -23,7 +23,8 @@ const MAX_PLACES: usize = 3;
 const MIN_PLACE: f64 = 0.005;
 /// Cells of the map on a side of a place: what a photograph from nearby shows.
 const PLACE_CELLS: f64 = 10.0;
-/// Minimum number of common points of photographs that the map joins, and most others with which it joins one.
+/// Minimum number of common points of photographs that the map joins. Each is joined with the few that share the most
+/// points with it.
 const COMMON_POINTS: u32 = 15;
 const PARTNERS: usize = 4;
 /// Step to the side, as a fraction of the distance: it gives a parallax of about 17 degrees.

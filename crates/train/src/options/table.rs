@@ -131,7 +131,7 @@ options! {
         .range(ValueRange::new("0 or more, less than 1", |v| (0.0..1.0).contains(v)))
         .field(|c| &mut c.recipe.dropout).shown_after("scale-regularisation");
     /// Initial points: sfm = points of the dataset; dense = also points from stereo on the training images, or an
-    /// error if stereo finds none; auto = dense if enough views confirm the points.
+    /// error if stereo finds none; auto = dense if stereo finds enough points.
     init_points: InitPoints = listed(Model, "POINTS")
         .default(InitPoints::Auto).field(|c| &mut c.recipe.start.points)
         .needs(&[Requirement::ChoiceOfPoints]).help_lists_words();
