@@ -120,7 +120,7 @@ struct PhotoRunResult<'a> {
 /// Arguments about cameras, masks and video frames.
 #[derive(Clone, Debug, Args)]
 struct PhotoArgs {
-    /// COLMAP camera model.
+    /// Camera model, by its name in COLMAP: OPENCV suits wide-angle lenses, OPENCV_FISHEYE fisheye lenses.
     #[arg(long, value_name = "MODEL", default_value = "SIMPLE_RADIAL", help_heading = "Photographs", value_parser = parse_camera_model)]
     camera_model: CameraModel,
     /// All photographs were taken with one camera at one focal length.
