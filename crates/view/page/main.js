@@ -255,7 +255,9 @@ function show(next) {
   document.title = `${scene.title} · Gausset`;
   document.querySelectorAll('.for-degree').forEach((e) => { e.hidden = scene.sh_degree === 0; });
   document.querySelectorAll('.for-cameras').forEach((e) => { e.hidden = scene.cameras.length === 0; });
-  $('compare').hidden = !scene.photos;
+  $('compare').hidden = $('score').hidden = !scene.photos;
+  // A model without photographs is looked at for its cameras.
+  if (fresh && !scene.photos) $('frusta').checked = scene.cameras.length > 0;
   $('known').hidden = !scene.confidence;
   $('save-as').hidden = !scene.filter;
   $('degree').max = scene.sh_degree; $('degree').value = Math.min($('degree').value, scene.sh_degree);

@@ -27,7 +27,7 @@ use crate::protocol::SplatFilter;
 use crate::render::{ConfidenceSource, RenderSettings, render_job};
 use crate::scene::{Photos, SceneDescription};
 use crate::thumbs::Thumbnails;
-use crate::{save, snapshot};
+use crate::{model, save, snapshot};
 
 /// Interval at which the stop flag is checked.
 const STOP_CHECK_INTERVAL: Duration = Duration::from_millis(100);
@@ -41,7 +41,7 @@ const MAX_REPORT_BYTES: u64 = 64 << 20;
 /// Input and rendering options of the viewer.
 #[derive(Clone, Debug)]
 pub struct FileViewOptions {
-    /// A run folder or a splat file.
+    /// A run folder, a splat file, or a COLMAP model (also in `sparse/0` of a folder).
     pub input: PathBuf,
     /// Axes of an SPZ file that does not specify them.
     pub spz_frame: Option<SpzAxes>,
@@ -63,6 +63,8 @@ pub struct FileRenderer {
     /// Number of times that splats were loaded.
     loads: u64,
     run: Option<SavedRun>,
+    /// Whether it shows a COLMAP model, which is read once.
+    is_model: bool,
     scene: SceneDescription,
     /// Which splats are shown.
     filter: SplatFilter,
@@ -90,13 +92,27 @@ impl FileRenderer {
     pub fn open(options: &FileViewOptions, host: &mut Host<'_>) -> Result<Self, Failure> {
         let mut engine = options.device.engine_for(options.threads as usize, host)?;
         // The result file of a run folder is treated as the run, with its cameras and photographs.
-        let run = SavedRun::from_input(&options.input)?.or_else(|| SavedRun::from_splat_file(&options.input));
-        let splats = match &run {
-            Some(run) => run.trained_splats()?,
-            None => splat::file_at(&options.input),
+        let model = model::find(&options.input)?;
+        let run = match model {
+            Some(_) => None,
+            None => {
+                SavedRun::from_input(&options.input)?.or_else(|| SavedRun::from_splat_file(&options.input))
+            }
+        };
+        let splats = match (&run, &model) {
+            (Some(run), _) => run.trained_splats()?,
+            (None, Some((folder, _))) => folder.clone(),
+            (None, None) => splat::file_at(&options.input),
         };
         let stamp = stamp(&splats);
-        let file = load_splats(&splats, options.spz_frame, &mut *engine, host)?;
+        let file = match &model {
+            Some((_, model)) => {
+                let file = model::splats(model);
+                engine.load_splats(file.splats.clone(), Vec::new())?;
+                file
+            }
+            None => load_splats(&splats, options.spz_frame, &mut *engine, host)?,
+        };
         let title = title(&options.input);
         let place = DataLocation {
             path: options.data.as_deref(),
@@ -124,6 +140,10 @@ impl FileRenderer {
         }
         let (mut scene, photos) = match of_dataset {
             Some((scene, photos)) if !scene.cameras.is_empty() => (scene, Some(photos)),
+            _ if model.is_some() => {
+                let cameras = model.as_ref().map_or_else(Vec::new, |(_, model)| model::cameras(model));
+                (SceneDescription::from_cameras(title, &file.scene(), cameras), None)
+            }
             _ => (SceneDescription::from_splats(title, &file.scene(), file.vertical_axis), None),
         };
         if let Some(run) = &run {
@@ -131,7 +151,7 @@ impl FileRenderer {
         }
         let (how, mut scene) = with_render_options(run.as_ref(), &file, scene);
         let filter = SplatFilter::default();
-        scene.filter = Some(filter);
+        scene.filter = model.is_none().then_some(filter);
         let scene_splats = scene_splat_count(&file);
         let surfaces = RenderOptions { splat_limit: scene_splats, ..how };
         let depth_maps =
@@ -148,6 +168,7 @@ impl FileRenderer {
             checked_at: looked,
             loads: 1,
             run,
+            is_model: model.is_some(),
             scene,
             filter,
             photos,
@@ -178,7 +199,9 @@ impl FileRenderer {
 
     /// Renders requests of pages until the job is stopped, and reloads the splats when the file changes.
     pub fn serve(&mut self, hub: &Arc<Hub>, host: &mut Host<'_>) {
-        hub.set_file(&self.splats);
+        if !self.is_model {
+            hub.set_file(&self.splats);
+        }
         while !host.is_stopping() {
             if let Some(job) = hub.take_job(self.loads) {
                 let confidence = self.depth_maps.as_mut().map(|(maps, pool)| ConfidenceSource {
@@ -213,7 +236,7 @@ impl FileRenderer {
     /// Reloads the splats if the file has changed. If they cannot be read, warns once and keeps the old ones.
     fn reload(&mut self, hub: &Arc<Hub>, host: &mut Host<'_>) {
         let now = stamp(&self.splats);
-        if now.is_none() || now == self.stamp {
+        if self.is_model || now.is_none() || now == self.stamp {
             return;
         }
         self.stamp = now;

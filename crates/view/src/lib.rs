@@ -33,6 +33,7 @@ mod history;
 pub mod hub;
 pub mod job;
 pub mod live;
+mod model;
 mod pace;
 pub mod preview;
 pub mod protocol;

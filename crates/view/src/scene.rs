@@ -205,6 +205,20 @@ impl SceneDescription {
         }
     }
 
+    /// A scene of splats with cameras (name, camera, pose) that have no photographs.
+    #[must_use]
+    pub fn from_cameras(title: String, splats: &Splats, cameras: Vec<(String, Camera, Pose)>) -> Self {
+        let poses: Vec<Pose> = cameras.iter().map(|(.., pose)| *pose).collect();
+        let up = up::direction(gausset_train::Up::Auto, &poses);
+        let every = cameras.len().div_ceil(MAX_CAMERAS).max(1);
+        let camera =
+            |(name, camera, pose): (String, Camera, Pose)| SceneCamera::new(name, false, &camera, &pose);
+        Self {
+            cameras: cameras.into_iter().step_by(every).map(camera).collect(),
+            ..Self::from_splats(title, splats, up.map(|up| up.map(|v| v as f32)))
+        }
+    }
+
     /// The scene for a page that opens from disk, of whose splats this many are a sky.
     pub(crate) fn to_page(&self, sky: usize) -> ScenePage {
         let every = self.cameras.len().div_ceil(MAX_PAGE_CAMERAS).max(1);

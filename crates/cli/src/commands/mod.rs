@@ -52,7 +52,7 @@ pub(crate) enum Command {
     Eval(eval::EvalArgs),
     /// Render splats to images: colour, depth, alpha.
     Render(render::RenderArgs),
-    /// View a run or a splat file in a browser.
+    /// View a run, a splat file or an alignment in a browser.
     #[command(visible_aliases = ["viewer", "serve"])]
     View(view::ViewArgs),
     /// Write a report of a run as one HTML page: scores, curves, images.

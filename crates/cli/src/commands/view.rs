@@ -22,6 +22,7 @@ const AFTER_HELP: &str = "\
 Examples:
   gausset view run/                 splats, cameras and photographs of a run
   gausset view scene.ply            a splat file
+  gausset view scene/sparse/0       cameras and points of an alignment
   ssh -L 7007:localhost:7007 HOST   then, on HOST: gausset view run/ --port 7007 --no-open
 The browser needs no GPU: this program renders. Ctrl-C stops it. The view is updated when splats.ply
 is replaced.";
@@ -30,8 +31,8 @@ is replaced.";
 #[derive(Clone, Debug, Args)]
 #[command(after_help = AFTER_HELP)]
 pub(crate) struct ViewArgs {
-    /// Run folder or splat file.
-    #[arg(value_name = "RUN|FILE")]
+    /// Run folder, splat file or COLMAP model.
+    #[arg(value_name = "RUN|FILE|MODEL")]
     input: PathBuf,
     /// Path of the dataset [default: the path recorded by the run; none for a splat file].
     #[arg(long, value_name = "DIR")]

@@ -161,7 +161,8 @@ clean held -o out.ksplat
 convert data out.ply
 view
 view nowhere
-view data
+view empty
+view broken
 view unfinished
 view held --port 70000
 view held --listen here

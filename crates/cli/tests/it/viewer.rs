@@ -272,17 +272,20 @@ fn a_splat_file_is_shown_from_around_it() {
     let workshop = TestFolder::trained();
     std::fs::copy(workshop.path("run/splats.ply"), workshop.path("sent.ply")).expect("a copy");
     let shown = RunningViewer::start(&workshop, &["serve", "sent.ply", "--json", "--port", "0"]);
-    let mut stream = TcpStream::connect(("127.0.0.1", shown.port)).expect("it listens");
-    let request = format!(
-        "GET /api/state HTTP/1.1\r\nHost: localhost\r\nAuthorization: Bearer {}\r\n\r\n",
-        shown.token()
-    );
-    stream.write_all(request.as_bytes()).expect("it is sent");
-    let mut answer = String::new();
-    stream.read_to_string(&mut answer).expect("an answer");
-    let state: Value = serde_json::from_str(answer.split_once("\r\n\r\n").expect("a body").1).expect("JSON");
+    let state: Value = serde_json::from_slice(&shown.get("/api/state").1).expect("JSON");
     assert_eq!((state["title"].as_str(), state["live"].as_bool()), (Some("sent.ply"), Some(false)));
     assert!(state["splats"].as_u64() > Some(0) && state["cameras"] == 0);
+    assert_eq!(shown.end(Some(Signal::TERM)).0, 0);
+}
+
+#[test]
+fn a_model_is_shown_with_its_points_and_cameras() {
+    let workshop = TestFolder::with_data();
+    let images = files_below(&workshop.path("data/images")).len();
+    let shown = RunningViewer::start(&workshop, &["view", "data/sparse/0", "--json", "--port", "0"]);
+    let state: Value = serde_json::from_slice(&shown.get("/api/state").1).expect("JSON");
+    assert!(state["splats"].as_u64() > Some(0), "{state}");
+    assert_eq!(state["cameras"], json!(images));
     assert_eq!(shown.end(Some(Signal::TERM)).0, 0);
 }
 

@@ -1,0 +1,112 @@
+//! A COLMAP model as a scene: its points as small splats, and its cameras.
+
+use std::path::{Path, PathBuf};
+
+use gausset::Failure;
+use gausset::saved_run::SavedRun;
+use gausset_core::{Camera, Pose};
+use gausset_io::dataset::colmap::{ColmapImage, ColmapModel, ModelFolder, Observations};
+use gausset_io::dataset::init::{self, InitOptions};
+use gausset_io::splat::SplatFile;
+
+/// How points are shown. Most models have fewer.
+const POINTS: InitOptions = InitOptions {
+    sh_degree: 0,
+    opacity: 0.95,
+    scale_factor: 0.3,
+    random_count: 0,
+    max_splats: 2_000_000,
+    seed: 0,
+};
+
+/// The model in a folder, in its `sparse/0` or its `sparse`; `None` if there is none, or if it or its `run` is a run.
+///
+/// # Errors
+/// A model that is damaged.
+pub(crate) fn find(input: &Path) -> Result<Option<(PathBuf, ColmapModel)>, Failure> {
+    if [input.to_owned(), input.join("run")].iter().any(|folder| SavedRun::is_run_folder(folder)) {
+        return Ok(None);
+    }
+    for folder in [input.to_owned(), input.join("sparse/0"), input.join("sparse")] {
+        if folder.is_dir()
+            && let Some(found) = ModelFolder::find(&folder)?
+        {
+            return Ok(Some((folder, found.read(Observations::Skip)?)));
+        }
+    }
+    Ok(None)
+}
+
+/// The points as splats.
+pub(crate) fn splats(model: &ColmapModel) -> SplatFile {
+    let points: Vec<[f64; 3]> = model.points.iter().map(|point| point.position).collect();
+    let colours: Vec<[f32; 3]> =
+        model.points.iter().map(|point| point.colour.map(|c| f32::from(c) / 255.0)).collect();
+    let mut splats = init::from_points(&points, Some(&colours), &POINTS).splats;
+    // Points that stand alone would be as large as the space around them.
+    let mut sizes: Vec<f32> = splats.log_scales.iter().map(|scales| scales[0]).collect();
+    sizes.sort_by(f32::total_cmp);
+    let median = sizes.get(sizes.len() / 2).copied().unwrap_or_default();
+    for scale in splats.log_scales.as_flattened_mut() {
+        *scale = scale.min(median);
+    }
+    SplatFile::new(splats)
+}
+
+/// The images with their cameras and poses, by name; without distortion.
+pub(crate) fn cameras(model: &ColmapModel) -> Vec<(String, Camera, Pose)> {
+    let camera = |image: &ColmapImage| {
+        let camera = model.cameras.iter().find(|camera| camera.id == image.camera_id)?;
+        let ([fx, fy], [cx, cy]) = (camera.lens().focal(), camera.lens().principal_point());
+        let pinhole = Camera::new(camera.width, camera.height, fx, fy, cx, cy).ok()?;
+        let pose = Pose::from_quaternion(image.quaternion, image.translation).ok()?;
+        Some((image.name.clone(), pinhole, pose))
+    };
+    let mut cameras: Vec<_> = model.images.iter().filter_map(camera).collect();
+    cameras.sort_by(|a, b| a.0.cmp(&b.0));
+    cameras
+}
+
+#[cfg(test)]
+mod tests {
+    use gausset_io::dataset::colmap::ColmapPoint;
+    use gausset_io::dataset::{CameraModel, SourceCamera};
+
+    use super::*;
+
+    #[test]
+    fn points_are_small_splats_of_their_colour_and_images_are_cameras() {
+        // A row of points, and one far from all.
+        let point = |id: u64| ColmapPoint {
+            id,
+            position: [if id == 9 { 1000.0 } else { id as f64 }, 0.0, 5.0],
+            colour: [255, 0, 128],
+            error: 0.0,
+            track_length: 2,
+            track: Vec::new(),
+        };
+        let camera =
+            SourceCamera::new(7, CameraModel::SimpleRadial, 64, 48, vec![60.0, 32.0, 24.0, -0.1]).unwrap();
+        let model = ColmapModel {
+            cameras: vec![camera],
+            images: ["b.jpg", "a.jpg"]
+                .into_iter()
+                .map(|name| ColmapImage::new(1, name.to_owned(), 7, &Pose::IDENTITY))
+                .collect(),
+            points: (0..10).map(point).collect(),
+        };
+        let file = splats(&model);
+        assert_eq!(file.splats.len(), 10);
+        assert!(
+            file.splats.log_scales.iter().all(|s| s[0] == file.splats.log_scales[0][0]),
+            "{:?}",
+            file.splats
+        );
+        let colour = file.splats.sh_coefficients(0).iter().map(|&c| gausset_core::sh::colour_from_dc(c));
+        let shown: Vec<u8> = colour.map(|c| (255.0 * c).round() as u8).collect();
+        assert_eq!(shown, [255, 0, 128]);
+        let cameras = cameras(&model);
+        let names: Vec<&str> = cameras.iter().map(|(name, ..)| name.as_str()).collect();
+        assert_eq!((names, cameras[0].1.fx), (vec!["a.jpg", "b.jpg"], 60.0));
+    }
+}
