@@ -27,7 +27,7 @@ pub(crate) fn check(bytes: &[u8]) {
     if document.splats.is_empty() || document.splats.len() > 64 {
         return;
     }
-    for row in FORMATS.iter().filter(|row| row.format.is_written()) {
+    for row in FORMATS.iter().filter(|row| row.format.is_written() && !row.format.is_folder()) {
         let mut bytes = Vec::new();
         let saved = write(&mut bytes, &document, row.format, &SaveOptions::default())
             .expect("memory takes everything");

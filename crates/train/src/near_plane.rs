@@ -6,6 +6,9 @@
 //! ```text
 //! near = min(0.1 median over the training images of the 1 % quantile of the depths, 0.5 least depth)
 //! ```
+//! Trained splats are drawn from twice that distance ([`SHOWN_FACTOR`]): a splat that no training camera saw from close by
+//! can cover the whole image of a camera next to it. In training, splats there must be visible to be removed.
+//!
 //! The depths of an image are those of the points in whose tracks it is, so that it is known to see them. Measurements:
 //! research/experiments.md.
 
@@ -13,6 +16,8 @@ use gausset_core::constants::MIN_NEAR_PLANE;
 use gausset_core::statistics::median;
 use gausset_io::dataset::{Dataset, Tracks};
 
+/// Near plane of trained splats in units of that in training.
+pub const SHOWN_FACTOR: f64 = 2.0;
 /// Near plane as a fraction of the depth of the nearest points.
 const NEAR_FRACTION: f64 = 0.1;
 /// One in so many points of an image is closer than its nearest points are said to be: some points are wrong.

@@ -9,6 +9,8 @@ use gausset_io::splat::SpzAxes;
 use gausset_io::text::format_number;
 use serde::{Deserialize, Deserializer, Serialize, Serializer, de};
 
+use crate::near_plane;
+
 /// A value that is none of the words or forms of its option.
 #[derive(Clone, Debug, PartialEq, Eq, thiserror::Error)]
 #[error("expected {expected}, found `{found}`")]
@@ -426,12 +428,21 @@ pub enum NearPlane {
 const NEAR_PLANE_FORMS: &str = "auto or a number";
 
 impl NearPlane {
-    /// The distance in scene units, of a run that has `recorded` what `auto` meant at its start.
+    /// The distance in training, scene units, of a run that has `recorded` what `auto` meant at its start.
     #[must_use]
     pub fn distance(self, recorded: Option<f64>) -> f64 {
         match self {
             Self::Auto => recorded.unwrap_or(NEAR_PLANE),
             Self::Distance(distance) => distance,
+        }
+    }
+
+    /// The distance at which trained splats are drawn, from that `in_training`.
+    #[must_use]
+    pub fn when_shown(self, in_training: f64) -> f64 {
+        match self {
+            Self::Auto => near_plane::SHOWN_FACTOR * in_training,
+            Self::Distance(_) => in_training,
         }
     }
 }

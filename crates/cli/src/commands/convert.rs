@@ -28,14 +28,16 @@ Examples:
   gausset convert scene.ply scene.compressed.ply   also .splat, .sog and .glb
   gausset convert run/ scene.sog --max-size 5MB    as many splats as fit, the most important ones
   gausset convert run/ scene.glb --sky-image sky.png    for programs with a background of their own
+  gausset convert run/ city/lod-meta.json          streamed SOG: parts and levels for large scenes
   gausset convert run/ scene.html                  a self-contained page for any browser
   gausset convert scene.ply upright.ply --up z     rotate a scene with z up for common viewers
   gausset convert scene.ply table.ply --box=-1,-1,-1,1,1,1 --min-opacity 0.02
   gausset convert run/ object.ply --crop-to-cameras 1   keep the object inside an orbit
   gausset convert scene.spz scene.ply --spz-frame rub   an SPZ with y up that names no axes
-IN may be PLY, compressed PLY, .splat, SPZ, SOG, .ksplat or glTF; it is recognised by content. PLY
-to PLY without options is bit-exact; what another format cannot store is reported. Splats that
-cannot be drawn are left out and counted. Edits are applied in the order of the options above.";
+IN may be PLY, compressed PLY, .splat, SPZ, SOG, streamed SOG, .ksplat or glTF; it is recognised by
+content. PLY to PLY without options is bit-exact; what another format cannot store is reported.
+Splats that cannot be drawn are left out and counted. Edits are applied in the order of the options
+above.";
 
 /// Arguments of `convert`.
 #[derive(Clone, Debug, Args)]
@@ -44,7 +46,7 @@ pub(crate) struct ConvertArgs {
     /// Input splat file, or folder of a finished run.
     #[arg(value_name = "IN")]
     input: PathBuf,
-    /// Output file; format by extension: .ply, .compressed.ply, .splat, .spz, .sog, .glb or .html.
+    /// Output file; format by extension: .ply, .compressed.ply, .splat, .spz, .sog, .glb, .html or DIR/lod-meta.json.
     #[arg(value_name = "OUT")]
     output: PathBuf,
     /// Leave out the sky, as .glb and .splat do by default.
@@ -119,6 +121,9 @@ pub(crate) struct ConvertArgs {
     spz_version: Option<u8>,
     #[command(flatten)]
     spz: SpzFrameArgs,
+    /// Levels of detail in a streamed SOG, each with half the splats [default: down to 100,000 splats].
+    #[arg(long, value_name = "N", value_parser = clap::value_parser!(u32).range(1..=16))]
+    levels: Option<u32>,
     /// Measure the loss: PSNR of OUT against its source, rendered from the held-out cameras of run IN or --data, or
     /// from 12 cameras around the splats.
     #[arg(long)]
@@ -191,6 +196,7 @@ impl ConvertArgs {
             sh_bits: self.sh_bits,
             spz_version: self.spz_version,
             spz_frame: self.spz.axes(),
+            levels: self.levels,
             report: self.report,
             min_psnr: self.min_psnr,
             force: self.force,

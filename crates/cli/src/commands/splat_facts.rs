@@ -6,19 +6,30 @@ use std::path::Path;
 
 use gausset::convert::{ConversionLoss, ConversionResult, RemovedCounts};
 use gausset::splat_info::{Bounds, FAR, SplatInfo, TRANSPARENT};
+use gausset_io::splat;
 use serde::Serialize;
 
 use crate::console::Console;
 use crate::numbers::{grouped, three_digits};
 
-/// Size of a splat file in bytes. For an unpacked SOG, the total size of the files in its folder.
+/// Size of a splat file in bytes. For an unpacked SOG, the total size of the files in its folder; for a streamed one, with
+/// its parts.
 pub(super) fn file_bytes(path: &Path) -> u64 {
-    let is_description = path.file_name().is_some_and(|name| name == "meta.json");
-    let folder = if is_description { path.parent() } else { Some(path).filter(|path| path.is_dir()) };
-    let Some(folder) = folder else { return std::fs::metadata(path).map_or(0, |metadata| metadata.len()) };
-    let folder = if folder.as_os_str().is_empty() { Path::new(".") } else { folder };
-    let entries = std::fs::read_dir(folder).into_iter().flatten().flatten();
-    entries.filter_map(|entry| entry.metadata().ok()).filter(Metadata::is_file).map(|file| file.len()).sum()
+    let path = &splat::file_at(path);
+    let own = std::fs::metadata(path).map_or(0, |metadata| metadata.len());
+    let folder = path.parent().filter(|folder| !folder.as_os_str().is_empty()).unwrap_or(Path::new("."));
+    let entries = || std::fs::read_dir(folder).into_iter().flatten().flatten();
+    match path.file_name().and_then(|name| name.to_str()) {
+        Some("lod-meta.json") => {
+            let parts = entries().map(|entry| entry.path().join("meta.json")).filter(|part| part.is_file());
+            own + parts.map(|part| file_bytes(&part)).sum::<u64>()
+        }
+        Some("meta.json") => {
+            let files = entries().filter_map(|entry| entry.metadata().ok()).filter(Metadata::is_file);
+            files.map(|file| file.len()).sum()
+        }
+        _ => own,
+    }
 }
 
 /// Formats the facts about a splat file as rows of a table; `bytes` is the size of the file.

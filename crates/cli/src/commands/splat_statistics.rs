@@ -112,7 +112,7 @@ fn percentiles(mut values: Vec<f64>) -> [f64; 3] {
 /// The size in each output format: that of the file, or for a large file extrapolated from two samples of it, because a
 /// part of the size does not depend on the number of splats.
 fn estimate_sizes(document: &SplatFile) -> BTreeMap<&'static str, u64> {
-    let written = || FORMATS.iter().filter(|row| row.format.is_written());
+    let written = || FORMATS.iter().filter(|row| row.format.is_written() && !row.format.is_folder());
     let mut sizes = estimate_sizes_of(document, written().map(|row| (row.format, row.name)));
     let without_sky = written().filter(|row| is_sky_dropped(row.format, document));
     let without_sky: Vec<_> = without_sky.map(|row| (row.format, row.name)).collect();

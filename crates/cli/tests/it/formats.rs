@@ -105,6 +105,38 @@ fn what_a_format_does_not_hold_is_said() {
     assert!(workshop.read("e.spz") != workshop.read("b.spz"));
 }
 
+#[test]
+fn a_streamed_sog_is_a_folder_that_every_command_reads() {
+    let workshop = TestFolder::empty();
+    std::fs::write(workshop.path("a.ply"), scene(300)).expect("write");
+    let converted =
+        workshop.succeed(&["convert", "a.ply", "city/lod-meta.json", "--levels", "2", "--json"]).json();
+    let facts = workshop.succeed(&["info", "city", "--json"]).json();
+    assert_eq!(
+        (&facts["format"], &facts["version"], &facts["count"]),
+        (&"streamed-sog".into(), &"1".into(), &300.into())
+    );
+    // All of its files.
+    let bytes = converted["output"]["bytes"].as_f64().expect("a number");
+    let shown = workshop.succeed(&["info", "city"]).stdout;
+    assert!(shown.contains(&format!("streamed-sog 1, {:.1} KiB", bytes / 1024.0)), "{bytes}: {shown}");
+    workshop.succeed(&["convert", "city", "b.ply"]);
+    assert_eq!(workshop.succeed(&["info", "b.ply", "--json"]).json()["count"], 300);
+    let coarse = workshop.succeed(&["info", "city/1_0/meta.json", "--json"]).json();
+    assert_eq!(coarse["count"], 150);
+
+    for (options, line) in [
+        (["city/lod-meta.json"].as_slice(), "city/lod-meta.json"),
+        (&["new/lod-meta.json", "--report"], "--report: has no effect from PLY to streamed SOG"),
+        (&["c.sog", "--levels", "2"], "--levels: has no effect from PLY to SOG"),
+        (&["new/city.json", "--format", "streamed-sog"], "expected lod-meta.json in a folder of its own"),
+    ] {
+        let refused = workshop.run(&[&["convert", "a.ply"], options].concat());
+        assert!(refused.code == 2 && refused.stderr.contains(line), "{options:?}: {refused:?}");
+        assert!(!workshop.path("new").exists(), "{options:?}");
+    }
+}
+
 /// The entries of a zip without compression, as Gausset writes it.
 fn unpack(bytes: &[u8], folder: &std::path::Path) {
     std::fs::create_dir(folder).expect("folder");

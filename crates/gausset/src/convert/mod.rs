@@ -41,6 +41,8 @@ const CAMERAS_AROUND: usize = 12;
 /// Camera sources, as reported in [`ConversionLoss::cameras`].
 const CAMERAS_ON_CIRCLE: &str = "around";
 const HELD_OUT: &str = "held-out";
+/// What options that encode in memory need.
+const ONE_FILE: &str = "a format of one file that is written";
 /// Numbers of SH bits tried in an SPZ to reach a given quality, the smallest file first.
 const SH_BITS: [[u8; 2]; 6] = [[4, 3], [5, 4], [6, 5], [7, 6], [8, 7], [8, 8]];
 
@@ -49,7 +51,7 @@ const SH_BITS: [[u8; 2]; 6] = [[4, 3], [5, 4], [6, 5], [7, 6], [8, 7], [8, 8]];
 pub struct ConvertOptions {
     /// A splat file or the folder of a finished run.
     pub input: PathBuf,
-    /// Splat file to write.
+    /// Splat file to write; a streamed SOG is written around its `lod-meta.json`.
     pub output: PathBuf,
     /// Output format; `None` = according to the file extension.
     pub format: Option<Format>,
@@ -77,6 +79,8 @@ pub struct ConvertOptions {
     pub spz_version: Option<u8>,
     /// Axes of an SPZ input or output; `None` = those that the input records, and those of a PLY for the output.
     pub spz_frame: Option<SpzAxes>,
+    /// Levels of detail of a streamed SOG; `None` = until one has at most 100,000 splats.
+    pub levels: Option<u32>,
     /// Measures the loss of the conversion.
     pub report: bool,
     /// Minimum mean PSNR in dB of the converted splats against the original ones.
@@ -198,7 +202,7 @@ pub fn convert(options: &ConvertOptions, host: &mut Host<'_>) -> Result<Conversi
     let mut edits = options.edits.clone();
     edits.within.extend(options.crop_ball(seen.as_ref())?);
     edits.drop_sky |= options.drops_sky(format, &document, &input, host);
-    let is_weighed = options.is_weighed() || (options.is_limited() && seen.is_some());
+    let is_weighed = options.is_weighed() || (options.is_limited() && seen.is_some() && !format.is_folder());
     let can_change = edits.can_change_renders() || options.is_limited() || options.confirmed;
     let original = (is_weighed && can_change).then(|| document.clone());
     let sh_degree = document.splats.sh_degree;
@@ -363,6 +367,14 @@ impl ConvertOptions {
             ("spz-frame", self.spz_frame.is_some() && written != spz && read != spz, "an SPZ"),
             ("no-normals", self.no_normals && written != Format::Ply, "a PLY that is written"),
             ("morton", self.edits.morton && !keeps_order, "a format that keeps the order of the splats"),
+            (
+                "levels",
+                self.levels.is_some() && written != Format::StreamedSog,
+                "a streamed SOG that is written",
+            ),
+            ("report", self.report && written.is_folder(), ONE_FILE),
+            ("min-psnr", self.min_psnr.is_some() && written.is_folder(), ONE_FILE),
+            ("max-size", self.max_bytes.is_some() && written.is_folder(), ONE_FILE),
         ];
         if let Some((option, _, needs)) = idle.into_iter().find(|(_, is_idle, _)| *is_idle) {
             let (from, to) = (read.row().title, written.row().title);
@@ -494,7 +506,7 @@ impl Conversion<'_> {
             sh_bits: chosen.or(options.sh_bits).unwrap_or(usual.sh_bits),
             frame: options.spz_frame.unwrap_or(usual.frame),
         };
-        SaveOptions { format: Some(self.format), normals: !options.no_normals, spz }
+        SaveOptions { format: Some(self.format), normals: !options.no_normals, spz, levels: options.levels }
     }
 
     /// Cameras that view the output splats: the held-out views if there are any, otherwise a circle around the splats.

@@ -32,14 +32,6 @@ pub enum SplatError {
         /// The file that contains the pointer.
         path: PathBuf,
     },
-    /// A known format that this version does not read.
-    #[error("{}: format: cannot be read by this version (expected a PLY, SPZ, SOG, glTF, .splat or .ksplat, found {found}); convert it to PLY with another program", path.display())]
-    UnsupportedFormat {
-        /// The file that is not read.
-        path: PathBuf,
-        /// Name of the format.
-        found: &'static str,
-    },
     /// A header line is invalid.
     #[error("{}: header line {line}: {what} (expected {expected}, found {found})", path.display())]
     Header {

@@ -15,6 +15,8 @@ pub enum Format {
     Spz,
     /// Format of PlayCanvas: images with one pixel per splat.
     Sog,
+    /// Folder of PlayCanvas with SOGs of parts of space at several levels of detail.
+    StreamedSog,
     /// Format of mkkellogg: read only.
     Ksplat,
     /// HTML page of Gausset that contains a compressed PLY.

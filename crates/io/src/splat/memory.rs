@@ -40,6 +40,11 @@ impl<'a> MemoryAccount<'a> {
         Ok(())
     }
 
+    /// Bytes that may still be added.
+    pub(super) fn remaining(&self) -> u64 {
+        self.limit.saturating_sub(self.held.get())
+    }
+
     /// Subtracts bytes of something that is dropped now.
     pub(super) fn release(&self, bytes: u64) {
         self.held.set(self.held.get().saturating_sub(bytes));

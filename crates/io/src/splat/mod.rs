@@ -27,6 +27,7 @@ mod sky_image;
 mod sog;
 mod source;
 mod spz;
+mod streamed;
 mod table;
 mod usable;
 mod values;
@@ -156,15 +157,15 @@ pub fn recognise(path: &Path) -> Option<Format> {
     Format::detect(&FileStart { bytes: source.start().ok()?, file_bytes: bytes }, path).ok()
 }
 
-/// The file that is read for a path: for the folder of an unpacked SOG its `meta.json`, for the output folder of the released
-/// 3DGS code the `point_cloud/iteration_*/point_cloud.ply` of the last iteration; otherwise the path itself.
+/// The file that is read for a path: for the folder of a streamed or unpacked SOG its `lod-meta.json` or `meta.json`, for
+/// the output folder of the released 3DGS code the `point_cloud/iteration_*/point_cloud.ply` of the last iteration; otherwise the path itself.
 #[must_use]
 pub fn file_at(path: &Path) -> PathBuf {
     if !path.is_dir() {
         return path.to_owned();
     }
     let is_file = |path: &PathBuf| path.is_file();
-    let description = Some(path.join("meta.json")).filter(is_file);
+    let description = [streamed::INDEX, "meta.json"].map(|name| path.join(name)).into_iter().find(is_file);
     let exported = || Some(path.join(EXPORTED_NAME)).filter(is_file);
     let last = || last_iteration(&path.join("point_cloud")).or_else(|| last_iteration(path));
     description.or_else(exported).or_else(last).unwrap_or_else(|| path.to_owned())

@@ -87,13 +87,28 @@ fn split(points: &[[f32; 3]], items: &mut [u32], keys: &mut [u64], group: usize,
         items.sort_unstable();
         return;
     }
+    let at = cut(points, items, keys, group, levels == 0);
+    let (left, right) = items.split_at_mut(at);
+    split(points, left, keys, group, levels.saturating_sub(1));
+    split(points, right, keys, group, levels.saturating_sub(1));
+}
+
+/// Orders points by their coordinate along the longest side, and returns the place of the best cut: a multiple of the group
+/// size, the middle if `halves`. `keys` is as long as the points or longer.
+pub(super) fn cut(
+    points: &[[f32; 3]],
+    items: &mut [u32],
+    keys: &mut [u64],
+    group: usize,
+    halves: bool,
+) -> usize {
     let [low, high] = bounds(points, items);
     let side = |axis: usize| f64::from(high[axis]) - f64::from(low[axis]);
     let axis = (1..3).fold(0, |best, axis| if side(axis) > side(best) { axis } else { best });
     let keys = &mut keys[..items.len()];
     keys.iter_mut().zip(&*items).for_each(|(out, &i)| *out = key(points[i as usize][axis], i));
     let middle = items.len().div_ceil(group) / 2 * group;
-    let at = if levels == 0 {
+    let at = if halves {
         keys.select_nth_unstable(middle);
         middle
     } else {
@@ -108,13 +123,11 @@ fn split(points: &[[f32; 3]], items: &mut [u32], keys: &mut [u64], group: usize,
         cuts.fold((middle, cost(middle)), |best, k| if cost(k) < best.1 { (k, cost(k)) } else { best }).0
     };
     items.iter_mut().zip(&*keys).for_each(|(item, key)| *item = *key as u32);
-    let (left, right) = items.split_at_mut(at);
-    split(points, left, keys, group, levels.saturating_sub(1));
-    split(points, right, keys, group, levels.saturating_sub(1));
+    at
 }
 
 /// Minimum and maximum coordinates.
-fn bounds(points: &[[f32; 3]], items: &[u32]) -> [[f32; 3]; 2] {
+pub(super) fn bounds(points: &[[f32; 3]], items: &[u32]) -> [[f32; 3]; 2] {
     items.iter().fold([[f32::INFINITY; 3], [f32::NEG_INFINITY; 3]], |[low, high], &item| {
         let p = points[item as usize];
         [std::array::from_fn(|k| low[k].min(p[k])), std::array::from_fn(|k| high[k].max(p[k]))]

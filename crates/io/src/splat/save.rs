@@ -4,8 +4,8 @@ use std::borrow::Cow;
 use std::io::{self, Write};
 use std::path::Path;
 
-use super::table::writable_extensions;
-use super::{Format, SaveOptions, SaveReport, SplatFile, ply};
+use super::table::{Writer, writable_extensions};
+use super::{Format, SaveOptions, SaveReport, SplatFile, ply, streamed};
 use crate::atomic::{FileSystem, WriteError, WriteOptions, write_atomic_with};
 
 /// Saves a document atomically, in the format of the options or of the file name.
@@ -27,6 +27,15 @@ pub fn save(
         let source = io::Error::new(io::ErrorKind::InvalidInput, reason);
         return Err(WriteError::Io { path: path.to_owned(), action: "name", source });
     };
+    if format.is_folder() {
+        let (document, dropped) = writable_document(document).map_err(|source| WriteError::Io {
+            path: path.to_owned(),
+            action: "encode",
+            source,
+        })?;
+        let saved = streamed::save(fs, path, &document, options, write_options)?;
+        return Ok(SaveReport { dropped, ..saved });
+    }
     let exactly = if format == Format::Ply { ply::file_bytes(document, options) } else { 0 };
     let needed_bytes = write_options.needed_bytes.max(exactly);
     let write_options = WriteOptions { needed_bytes, ..*write_options };
@@ -59,18 +68,28 @@ pub fn write(
     options: &SaveOptions,
 ) -> io::Result<SaveReport> {
     let _span = gausset_prof::span("write_splats");
-    let invalid = |error: String| io::Error::new(io::ErrorKind::InvalidInput, error);
-    document.splats.validate().map_err(|error| invalid(error.to_string()))?;
-    let Some(write) = format.row().write else {
-        return Err(invalid(format!("{} is read only", format.row().title)));
+    let Writer::Stream(write) = format.row().write else {
+        let reason = if format.is_folder() { "has several files" } else { "is read only" };
+        return Err(invalid(format!("{} {reason}", format.row().title)));
     };
+    let (document, dropped) = writable_document(document)?;
+    let saved = write(writer, &document, options)?;
+    Ok(SaveReport { dropped, ..saved })
+}
+
+fn invalid(reason: String) -> io::Error {
+    io::Error::new(io::ErrorKind::InvalidInput, reason)
+}
+
+/// The document as it is written, and the number of dropped splats.
+fn writable_document(document: &SplatFile) -> io::Result<(Cow<'_, SplatFile>, u64)> {
+    document.splats.validate().map_err(|error| invalid(error.to_string()))?;
     let (document, dropped) = usable_document(document);
     // splat-transform and LichtFeld refuse it, too: not all formats can express it.
     if document.splats.is_empty() {
         return Err(invalid("no splats to write (expected at least one that can be drawn)".to_owned()));
     }
-    let saved = write(writer, &document, options)?;
-    Ok(SaveReport { dropped, ..saved })
+    Ok((document, dropped))
 }
 
 /// The document without unusable splats, and their number.

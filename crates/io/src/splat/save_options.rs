@@ -14,11 +14,13 @@ pub struct SaveOptions {
     pub normals: bool,
     /// Options of SPZ.
     pub spz: SpzOptions,
+    /// Streamed SOG: number of levels of detail, at most 16; `None` = until one has at most 100,000 splats.
+    pub levels: Option<u32>,
 }
 
 impl Default for SaveOptions {
     fn default() -> Self {
-        Self { format: None, normals: true, spz: SpzOptions::default() }
+        Self { format: None, normals: true, spz: SpzOptions::default(), levels: None }
     }
 }
 

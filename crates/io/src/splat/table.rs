@@ -7,7 +7,7 @@ use super::format::{FileStart, Format};
 use super::source::SourceFile;
 use super::{
     Initial, SaveOptions, SaveReport, SplatError, SplatFile, compressed_ply, dot_splat, gltf, html, ksplat,
-    ply, sog, spz,
+    ply, sog, spz, streamed,
 };
 use crate::text;
 
@@ -27,16 +27,24 @@ pub struct FormatRow {
     /// Reads a file that `sniff` accepted.
     pub(super) read: fn(&mut SourceFile<'_>) -> Result<Initial, SplatError>,
     /// Its writer, if the format can be written.
-    pub(super) write: Option<Writer>,
+    pub(super) write: Writer,
     /// What the format cannot store, as text.
     pub loses: &'static str,
 }
 
-/// Writes the splats of a document, all of which must be usable.
-pub(super) type Writer = fn(&mut dyn Write, &SplatFile, &SaveOptions) -> io::Result<SaveReport>;
+/// Writer of a format.
+#[derive(Clone, Copy, Debug)]
+pub(super) enum Writer {
+    /// Writes a document, all of whose splats are usable, to a stream.
+    Stream(fn(&mut dyn Write, &SplatFile, &SaveOptions) -> io::Result<SaveReport>),
+    /// The format has several files ([`streamed::save`]).
+    Folder,
+    /// The format is read only.
+    None,
+}
 
 /// All formats, in the order of [`Format`], in which they are also detected.
-pub static FORMATS: [FormatRow; 8] = [
+pub static FORMATS: [FormatRow; 9] = [
     FormatRow {
         format: Format::CompressedPly,
         name: "compressed-ply",
@@ -44,7 +52,7 @@ pub static FORMATS: [FormatRow; 8] = [
         extensions: &[".compressed.ply"],
         sniff: compressed_ply::sniff,
         read: compressed_ply::read,
-        write: Some(compressed_ply::write),
+        write: Writer::Stream(compressed_ply::write),
         loses: "positions and scales in 10 or 11 bits of their chunk, rotations in 10 bits, colours, opacities and SH in 8 \
                 (SH within ±4); the order of the splats",
     },
@@ -55,7 +63,7 @@ pub static FORMATS: [FormatRow; 8] = [
         extensions: &[".ply"],
         sniff: FileStart::is_ply,
         read: ply::read_ply,
-        write: Some(ply::write_ply),
+        write: Writer::Stream(ply::write_ply),
         loses: "nothing",
     },
     FormatRow {
@@ -65,7 +73,7 @@ pub static FORMATS: [FormatRow; 8] = [
         extensions: &[".glb", ".gltf"],
         sniff: gltf::sniff,
         read: gltf::read,
-        write: Some(gltf::write),
+        write: Writer::Stream(gltf::write),
         loses: "nothing of the splats but the last bits of opacities and scales; mode, up and sky",
     },
     FormatRow {
@@ -75,7 +83,7 @@ pub static FORMATS: [FormatRow; 8] = [
         extensions: &[".spz"],
         sniff: spz::sniff,
         read: spz::read,
-        write: Some(spz::write),
+        write: Writer::Stream(spz::write),
         loses: "positions in 24 bits of the bounds, log scales -10..5.9 in steps of 1/16, rotations in 9 bits and a sign, \
                 colours and opacities in 8 bits, SH within ±1 in the bits asked for; up and sky",
     },
@@ -86,9 +94,19 @@ pub static FORMATS: [FormatRow; 8] = [
         extensions: &[".sog"],
         sniff: sog::sniff,
         read: sog::read,
-        write: Some(sog::write),
+        write: Writer::Stream(sog::write),
         loses: "positions in 16 bits of their logarithm, rotations and opacities in 8 bits, scales and colours in 256 values, \
                 SH above degree 0 in a palette of at most 65,536; up and sky; the order of the splats",
+    },
+    FormatRow {
+        format: Format::StreamedSog,
+        name: "streamed-sog",
+        title: "streamed SOG",
+        extensions: &["lod-meta.json"],
+        sniff: streamed::sniff,
+        read: streamed::read,
+        write: Writer::Folder,
+        loses: "what a SOG loses; the order of the splats",
     },
     FormatRow {
         format: Format::Ksplat,
@@ -97,7 +115,7 @@ pub static FORMATS: [FormatRow; 8] = [
         extensions: &[".ksplat"],
         sniff: ksplat::sniff,
         read: ksplat::read,
-        write: None,
+        write: Writer::None,
         loses: "not written: its viewer is no longer developed",
     },
     FormatRow {
@@ -107,7 +125,7 @@ pub static FORMATS: [FormatRow; 8] = [
         extensions: &[".html", ".htm"],
         sniff: html::sniff,
         read: html::read,
-        write: Some(html::write),
+        write: Writer::Stream(html::write),
         loses: "what a compressed PLY loses",
     },
     FormatRow {
@@ -117,7 +135,7 @@ pub static FORMATS: [FormatRow; 8] = [
         extensions: &[".splat"],
         sniff: dot_splat::sniff,
         read: dot_splat::read,
-        write: Some(dot_splat::write),
+        write: Writer::Stream(dot_splat::write),
         loses: "SH above degree 0; colours outside 0..1; 8 bits for colours, opacities and rotations; mode, up and sky; the \
                 order of the splats",
     },
@@ -165,7 +183,13 @@ impl Format {
     /// Whether the format can be written.
     #[must_use]
     pub fn is_written(self) -> bool {
-        self.row().write.is_some()
+        !matches!(self.row().write, Writer::None)
+    }
+
+    /// Whether it is written as a folder with several files, which [`super::write`] cannot.
+    #[must_use]
+    pub fn is_folder(self) -> bool {
+        matches!(self.row().write, Writer::Folder)
     }
 
     /// Detects the format of a file from its start. A `.splat` has no magic number, so its name counts as well: before
@@ -189,10 +213,6 @@ impl Format {
         if is_named_splat && !start.is_text() {
             return Ok(Self::Splat);
         }
-        if start.is_json() && start.contains("\"lodLevels\"") {
-            let found = "a streamed SOG, the list of many others";
-            return Err(SplatError::UnsupportedFormat { path: path.to_owned(), found });
-        }
         let found = start.bytes.get(..16).unwrap_or(&start.bytes).escape_ascii().to_string();
         Err(SplatError::UnknownFormat { path: path.to_owned(), found })
     }
@@ -202,7 +222,7 @@ impl Format {
 pub(super) fn writable_extensions() -> String {
     let ends: Vec<&str> = FORMATS
         .iter()
-        .filter(|row| row.write.is_some())
+        .filter(|row| row.format.is_written())
         .filter_map(|row| row.extensions.first().copied())
         .collect();
     match ends.split_last() {

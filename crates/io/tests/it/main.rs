@@ -28,6 +28,7 @@ mod splat_damage;
 mod splat_formats;
 mod splat_ply;
 mod splat_strangers;
+mod splat_streamed;
 
 #[global_allocator]
 static ALLOCATOR: memory::Counting = memory::Counting;

@@ -868,11 +868,6 @@ fn a_sog_of_version_1_and_damaged_ones() {
         line.starts_with("F/meta.json: file \"meta.json\": not an image of a SOG (expected a lossless WebP"),
         "{line}"
     );
-    let list = serde_json::json!({ "version": 1, "lodLevels": 3, "filenames": [] });
-    std::fs::write(folder.path().join("lod-meta.json"), list.to_string()).unwrap();
-    let line =
-        splat::load(&folder.path().join("lod-meta.json"), &LoadOptions::default()).unwrap_err().to_string();
-    assert!(line.contains("a streamed SOG, the list of many others"), "{line}");
 }
 
 /// Equal splats, which compress best: each coordinate, log scale, logit and SH coefficient is one number.
@@ -888,7 +883,7 @@ fn every_format_that_is_written_reads_equal_splats_again() {
     let spz_3 = SaveOptions { spz: SpzOptions { version: 3, ..SpzOptions::default() }, ..usual };
     let [ordinary, largest, smallest] =
         [[1.0, -3.0, 2.0, 0.3], [1e12, 40.0, 80.0, 1e6], [-1e12, -80.0, -80.0, -1e6]];
-    for row in FORMATS.iter().filter(|row| row.format.is_written()) {
+    for row in FORMATS.iter().filter(|row| row.format.is_written() && !row.format.is_folder()) {
         let all = (0..=3).flat_map(|degree| [(1, degree), (100_000, degree)]).chain([(1_000_000, 0)]);
         let extreme = [(300, 3, largest), (300, 3, smallest)];
         for (count, degree, numbers) in all.map(|(count, degree)| (count, degree, ordinary)).chain(extreme) {

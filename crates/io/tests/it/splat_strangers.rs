@@ -315,7 +315,7 @@ fn an_spz_of_version_1_has_half_floats_as_positions() {
 #[test]
 fn no_writer_writes_a_file_without_splats() {
     let none = [SplatFile::new(Splats::default()), SplatFile::new(Splats::zeros(1, 3))];
-    for row in FORMATS.iter().filter(|row| row.format.is_written()) {
+    for row in FORMATS.iter().filter(|row| row.format.is_written() && !row.format.is_folder()) {
         for document in &none {
             let error =
                 splat::write(&mut Vec::new(), document, row.format, &SaveOptions::default()).unwrap_err();

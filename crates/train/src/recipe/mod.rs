@@ -272,7 +272,8 @@ impl Recipe {
         }
     }
 
-    /// Options with which an evaluation renders after `done` steps: as in training, on the fixed background or the sky.
+    /// Options with which an evaluation renders after `done` steps: as in training, on the fixed background or the sky,
+    /// with the near plane of trained splats.
     #[must_use]
     pub fn eval_options(&self, done: u64, scene: &SceneFacts) -> RenderOptions {
         RenderOptions {
@@ -280,7 +281,7 @@ impl Recipe {
             background: scene.background,
             antialiased: self.antialiased,
             max_splats_per_tile: self.max_splats_per_tile,
-            near_plane: scene.near_plane,
+            near_plane: self.near_plane.when_shown(scene.near_plane),
             sky: scene.sky,
             splat_limit: None,
         }

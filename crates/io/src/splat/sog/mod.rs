@@ -19,7 +19,7 @@ mod read;
 mod write;
 
 pub(super) use read::{read, sniff};
-pub(super) use write::write;
+pub(super) use write::{encode, write};
 
 /// Name of the description file.
 const META: &str = "meta.json";

@@ -24,12 +24,41 @@ const MAX_SIDE: usize = 16_383;
 /// Largest number of palette entries: labels have 16 bits.
 const MAX_ENTRIES: usize = 1 << 16;
 
+/// The files of a SOG.
+pub(in crate::splat) struct SogFiles {
+    /// Names and contents.
+    pub(in crate::splat) files: Vec<(&'static str, Vec<u8>)>,
+    /// How exactly positions are kept.
+    pub(in crate::splat) positions: Option<PositionSteps>,
+}
+
 /// Writes a document.
 pub(in crate::splat) fn write(
     writer: &mut dyn Write,
     document: &SplatFile,
     _: &SaveOptions,
 ) -> io::Result<SaveReport> {
+    let (scene, all) = (document.scene_len(), document.splats.len());
+    // The sky stays behind the scene: the order tells them apart.
+    let sog = encode(document, &[0..scene, scene..all])?;
+    let mut archive = ZipWriter::new(Cursor::new(Vec::new()));
+    for (name, content) in sog.files {
+        let stored = SimpleFileOptions::default()
+            .compression_method(CompressionMethod::Stored)
+            .last_modified_time(DateTime::default());
+        archive.start_file(name, stored)?;
+        archive.write_all(&content)?;
+    }
+    let bytes = archive.finish()?.into_inner();
+    writer.write_all(&bytes)?;
+    let mut saved = SaveReport::new(Format::Sog, all, bytes.len() as u64);
+    saved.version = Some("2");
+    saved.positions = sog.positions;
+    Ok(saved)
+}
+
+/// Encodes a document; rows are in the order of the parts, and along a Morton curve in each.
+pub(in crate::splat) fn encode(document: &SplatFile, parts: &[Range<usize>]) -> io::Result<SogFiles> {
     let splats = &document.splats;
     let count = splats.len();
     let width = 4 * (count as f64).sqrt().div_euclid(4.0) as usize;
@@ -40,15 +69,7 @@ pub(in crate::splat) fn write(
         let reason = format!("a SOG holds at most 268,000,000 splats (found {count})");
         return Err(io::Error::new(io::ErrorKind::InvalidInput, reason));
     }
-    let mut archive = ZipWriter::new(Cursor::new(Vec::new()));
-    let mut add = |name: &str, bytes: &[u8]| -> io::Result<()> {
-        let stored = SimpleFileOptions::default()
-            .compression_method(CompressionMethod::Stored)
-            .last_modified_time(DateTime::default());
-        archive.start_file(name, stored)?;
-        archive.write_all(bytes)
-    };
-
+    let mut files = Vec::new();
     let log = |v: f32| libm::log1p(f64::from(v).abs()).copysign(f64::from(v));
     let range = |axis: usize| {
         splats.means.iter().fold([f64::INFINITY, f64::NEG_INFINITY], |[low, high], mean| {
@@ -62,23 +83,21 @@ pub(in crate::splat) fn write(
         let t = if high > low { (log(splats.means[i][axis]) - low) / (high - low) } else { 0.0 };
         values::quantise(t, 65_535) as u16
     };
-    // The sky stays behind the scene: the order tells them apart.
-    let scene = document.scene_len();
     let codes = |i: usize| [0, 1, 2].map(|axis| code(i, axis));
-    let order = [morton_order(0..scene, codes), morton_order(scene..count, codes)].concat();
+    let order: Vec<u32> = parts.iter().flat_map(|part| morton_order(part.clone(), codes)).collect();
     let canvas = ImageEncoder { order: &order, width, height };
-    add("means_l.webp", &canvas.opaque(|i| [0, 1, 2].map(|axis| code(i, axis) as u8))?)?;
-    add("means_u.webp", &canvas.opaque(|i| [0, 1, 2].map(|axis| (code(i, axis) >> 8) as u8))?)?;
-    add("quats.webp", &canvas.with_alpha(|i| rotation(splats.quats[i]))?)?;
+    files.push(("means_l.webp", canvas.opaque(|i| [0, 1, 2].map(|axis| code(i, axis) as u8))?));
+    files.push(("means_u.webp", canvas.opaque(|i| [0, 1, 2].map(|axis| (code(i, axis) >> 8) as u8))?));
+    files.push(("quats.webp", canvas.with_alpha(|i| rotation(splats.quats[i]))?));
     let scales = Codebook::from_values(splats.log_scales.iter().flatten().copied());
-    add("scales.webp", &canvas.opaque(|i| splats.log_scales[i].map(|v| scales.code(v)))?)?;
+    files.push(("scales.webp", canvas.opaque(|i| splats.log_scales[i].map(|v| scales.code(v)))?));
     let colours =
         Codebook::from_values((0..count).flat_map(|i| splats.sh_coefficients(i)[..3].iter().copied()));
     let sh0 = canvas.with_alpha(|i| {
         let [r, g, b] = [0, 1, 2].map(|c| colours.code(splats.sh_coefficients(i)[c]));
         [r, g, b, values::quantise(values::opacity(splats.opacity_logits[i]), 255) as u8]
     })?;
-    add("sh0.webp", &sh0)?;
+    files.push(("sh0.webp", sh0));
 
     let bound = |end: usize| ranges.map(|range| range[end]);
     let mut meta = json!({
@@ -101,9 +120,9 @@ pub(in crate::splat) fn write(
     }
     if splats.sh_degree > 0 {
         let rest = HigherSh::of(splats);
-        add("shN_centroids.webp", &rest.centroids()?)?;
+        files.push(("shN_centroids.webp", rest.centroids()?));
         let label = |i: usize| (rest.labels[i] as u16).to_le_bytes();
-        add("shN_labels.webp", &canvas.opaque(|i| [label(i)[0], label(i)[1], 0])?)?;
+        files.push(("shN_labels.webp", canvas.opaque(|i| [label(i)[0], label(i)[1], 0])?));
         meta["shN"] = json!({
             "count": rest.entries.len() / rest.dimensions,
             "bands": splats.sh_degree,
@@ -111,18 +130,14 @@ pub(in crate::splat) fn write(
             "files": ["shN_centroids.webp", "shN_labels.webp"],
         });
     }
-    add(META, meta.to_string().as_bytes())?;
-    let bytes = archive.finish()?.into_inner();
-    writer.write_all(&bytes)?;
-    let mut saved = SaveReport::new(Format::Sog, count, bytes.len() as u64);
-    saved.version = Some("2");
-    saved.positions = PositionSteps::of(document, |i| {
+    files.push((META, meta.to_string().into_bytes()));
+    let positions = PositionSteps::of(document, |i| {
         // The derivative of the logarithm that has the codes.
         let step =
             |(value, [low, high]): (f32, [f64; 2])| (high - low) / 65_535.0 * (1.0 + f64::from(value.abs()));
         splats.means[i].into_iter().zip(ranges).map(step).fold(0.0, f64::max)
     });
-    Ok(saved)
+    Ok(SogFiles { files, positions })
 }
 
 /// Orders splats along a Morton curve through their codes: neighbours in space are close in the images, and splats with
@@ -144,18 +159,18 @@ impl ImageEncoder<'_> {
     fn opaque(&self, pixel: impl Fn(usize) -> [u8; 3]) -> io::Result<Vec<u8>> {
         let mut pixels: Vec<u8> = self.order.iter().flat_map(|&i| pixel(i as usize)).collect();
         pixels.resize(3 * self.width * self.height, 0);
-        encode(&pixels, self.width, self.height, ColorType::Rgb8)
+        encode_image(&pixels, self.width, self.height, ColorType::Rgb8)
     }
 
     fn with_alpha(&self, pixel: impl Fn(usize) -> [u8; 4]) -> io::Result<Vec<u8>> {
         let mut pixels: Vec<u8> = self.order.iter().flat_map(|&i| pixel(i as usize)).collect();
         pixels.resize(4 * self.width * self.height, 0);
-        encode(&pixels, self.width, self.height, ColorType::Rgba8)
+        encode_image(&pixels, self.width, self.height, ColorType::Rgba8)
     }
 }
 
 /// Encodes with and without prediction and returns the shorter file.
-fn encode(pixels: &[u8], width: usize, height: usize, colour: ColorType) -> io::Result<Vec<u8>> {
+fn encode_image(pixels: &[u8], width: usize, height: usize, colour: ColorType) -> io::Result<Vec<u8>> {
     let with = |predicts: bool| {
         let mut bytes = Vec::new();
         let mut encoder = WebPEncoder::new(&mut bytes);
@@ -207,6 +222,6 @@ impl HigherSh {
         let mut pixels: Vec<u8> = self.entries.iter().map(|&v| self.codebook.code(v)).collect();
         pixels.resize(3 * width * height, 0);
         debug_assert_eq!(coefficients + 1, sh::coefficients(coefficients.isqrt() as u8));
-        encode(&pixels, width, height, ColorType::Rgb8)
+        encode_image(&pixels, width, height, ColorType::Rgb8)
     }
 }
