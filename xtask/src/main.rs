@@ -47,6 +47,15 @@ enum Task {
     Full,
     /// Compare two runs with different seeds in views between their training cameras (docs/benchmarks.md).
     Agreement(agreement::AgreementArgs),
+    /// Show which splats of a run hang in front of known depths; needs `python test` or `python build` before, torch, and
+    /// a run with `--keep-depth`.
+    Veils {
+        /// Run folder.
+        run: PathBuf,
+        /// Views whose splats are listed; otherwise all training views, without splats.
+        #[arg(long = "view", value_name = "NAME")]
+        views: Vec<String>,
+    },
     /// Time training on a GPU and on the CPU beside it, and check that the GPU repeats its bytes (docs/benchmarks.md).
     Device(device::DeviceArgs),
     /// Write procedural captures of a furnished room, whose held-out cameras are apart from the others.
@@ -85,6 +94,7 @@ fn main() -> ExitCode {
         Task::Memory => runs::memory(),
         Task::Full => long_checks::run(&workspace()),
         Task::Agreement(args) => agreement::run(&args),
+        Task::Veils { run, views } => python::veils(&workspace(), &run, &views),
         Task::Device(args) => device::run(&args),
         Task::Captures { folder } => captures(&folder),
         Task::Cases { folders } => cases::run(&folders),

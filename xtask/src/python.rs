@@ -11,6 +11,8 @@ use crate::output;
 /// Exits with 1 if versions are too old.
 const IS_NEW_ENOUGH: &str = "import sys; sys.exit(sys.version_info < (3, 11))";
 const REQUIREMENTS: [&str; 4] = ["maturin>=1.16,<2", "mypy>=2,<3", "numpy>=1.24", "pytest>=8"];
+/// gsplat, whose results some tests compare with, and what it imports; without its dependency torch.
+const GSPLAT: [&str; 4] = ["gsplat==1.5.3", "jaxtyping", "wadler-lindig", "rich"];
 
 #[derive(Debug, Subcommand)]
 pub(crate) enum PythonTask {
@@ -47,6 +49,13 @@ pub(crate) fn run(workspace: &Path, task: &PythonTask) -> Result<(), String> {
     }
 }
 
+/// Shows which splats of a run hang in front of known depths.
+pub(crate) fn veils(workspace: &Path, run: &Path, views: &[String]) -> Result<(), String> {
+    let environment = Environment::new(workspace)?;
+    let mut script = Command::new(&environment.python);
+    succeed(script.arg(environment.package.join("examples/veils.py")).arg(run).args(views))
+}
+
 /// A virtual environment, with the packages of the system, so that an installed torch is found.
 struct Environment {
     folder: PathBuf,
@@ -79,7 +88,11 @@ impl Environment {
         let pip = ["-m", "pip", "install", "--quiet", "--disable-pip-version-check"];
         let installed = output(Command::new(&self.python).args(pip).args(REQUIREMENTS));
         // An environment without its packages is not one.
-        installed.map(drop).inspect_err(|_| drop(std::fs::remove_dir_all(&self.folder)))
+        installed.map(drop).inspect_err(|_| drop(std::fs::remove_dir_all(&self.folder)))?;
+        // Tests that need it are skipped without it.
+        let compared = Command::new(&self.python).args(pip).arg("--no-deps").args(GSPLAT).status();
+        drop(compared);
+        Ok(())
     }
 
     fn maturin(&self, arguments: &[&str]) -> Command {
