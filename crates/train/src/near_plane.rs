@@ -4,22 +4,20 @@
 //! photographer that other images see, or a veil. A camera that stands between the training cameras may be inside it.
 //!
 //! ```text
-//! near = min(0.1 median over the training images of the 1 % quantile of the depths, 0.5 least depth)
+//! near = min(0.2 median over the training images of the 1 % quantile of the depths, 0.5 least depth)
 //! ```
-//! Trained splats are drawn from twice that distance ([`SHOWN_FACTOR`]): a splat that no training camera saw from close by
-//! can cover the whole image of a camera next to it. In training, splats there must be visible to be removed.
-//!
-//! The depths of an image are those of the points in whose tracks it is, so that it is known to see them. Measurements:
-//! research/experiments.md.
+//! The depths of an image are those of the points in whose tracks it is, so that it is known to see them. Training steps
+//! draw from half of that distance ([`TRAINING_FRACTION`]), as splats close to a camera must be visible to be removed.
+//! Measurements: research/experiments.md.
 
 use gausset_core::constants::MIN_NEAR_PLANE;
 use gausset_core::statistics::median;
 use gausset_io::dataset::{Dataset, Tracks};
 
-/// Near plane of trained splats in units of that in training.
-pub const SHOWN_FACTOR: f64 = 2.0;
+/// Near plane of training steps in units of that of trained splats.
+pub const TRAINING_FRACTION: f64 = 0.5;
 /// Near plane as a fraction of the depth of the nearest points.
-const NEAR_FRACTION: f64 = 0.1;
+const NEAR_FRACTION: f64 = 0.2;
 /// One in so many points of an image is closer than its nearest points are said to be: some points are wrong.
 const POINTS_PER_OUTLIER: usize = 100;
 /// Maximum of the near plane, as a fraction of the least depth of all points.

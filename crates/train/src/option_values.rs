@@ -3,7 +3,7 @@
 use std::fmt;
 use std::str::FromStr;
 
-use gausset_core::constants::NEAR_PLANE;
+use gausset_core::constants::{MIN_NEAR_PLANE, NEAR_PLANE};
 use gausset_core::engine::AdamMode;
 use gausset_io::splat::SpzAxes;
 use gausset_io::text::format_number;
@@ -428,7 +428,7 @@ pub enum NearPlane {
 const NEAR_PLANE_FORMS: &str = "auto or a number";
 
 impl NearPlane {
-    /// The distance in training, scene units, of a run that has `recorded` what `auto` meant at its start.
+    /// The distance in scene units, of a run that has `recorded` what `auto` meant at its start.
     #[must_use]
     pub fn distance(self, recorded: Option<f64>) -> f64 {
         match self {
@@ -437,12 +437,12 @@ impl NearPlane {
         }
     }
 
-    /// The distance at which trained splats are drawn, from that `in_training`.
+    /// The distance of a training step, from that of trained splats.
     #[must_use]
-    pub fn when_shown(self, in_training: f64) -> f64 {
+    pub fn in_training(self, distance: f64) -> f64 {
         match self {
-            Self::Auto => near_plane::SHOWN_FACTOR * in_training,
-            Self::Distance(_) => in_training,
+            Self::Auto => (near_plane::TRAINING_FRACTION * distance).max(MIN_NEAR_PLANE),
+            Self::Distance(_) => distance,
         }
     }
 }

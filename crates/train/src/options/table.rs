@@ -121,8 +121,8 @@ options! {
     antialiased: bool = listed(Model, "BOOL").default(false).field(|c| &mut c.recipe.antialiased);
     /// Maximum number of splats per 16x16 px tile, nearest first; 0 = no limit.
     max_splats_per_tile: u32 = listed(Model, "N").default(0).field(|c| &mut c.recipe.max_splats_per_tile);
-    /// Near plane: minimum distance of drawn splats from the camera, scene units; auto = a tenth of the distance of the
-    /// nearest points in training, and a fifth afterwards.
+    /// Near plane: minimum distance of drawn splats from the camera, scene units; auto = a fifth of the distance of the
+    /// nearest points, and half of that in training.
     near_plane: NearPlane = listed(Model, "DISTANCE")
         .default(NearPlane::Auto).range(NEAR_DISTANCE).field(|c| &mut c.recipe.near_plane);
     /// Fraction of splats dropped at random in each step against overfitting; the default is 0.1 for fewer than 40

@@ -128,7 +128,7 @@ pub struct ColourRows {
 pub struct SceneFacts {
     /// Size of the scene.
     pub extent: f64,
-    /// Depth that a splat must exceed to be drawn.
+    /// Depth that a trained splat must exceed to be drawn.
     pub near_plane: f64,
     /// See [`StepParams::contraction_radius`].
     pub contraction_radius: f64,
@@ -266,7 +266,7 @@ impl Recipe {
             background: self.background_at(step, scene),
             antialiased: self.antialiased,
             max_splats_per_tile: self.max_splats_per_tile,
-            near_plane: scene.near_plane,
+            near_plane: self.near_plane.in_training(scene.near_plane),
             sky: self.has_sky_at(step, scene),
             splat_limit: None,
         }
@@ -281,7 +281,7 @@ impl Recipe {
             background: scene.background,
             antialiased: self.antialiased,
             max_splats_per_tile: self.max_splats_per_tile,
-            near_plane: self.near_plane.when_shown(scene.near_plane),
+            near_plane: scene.near_plane,
             sky: scene.sky,
             splat_limit: None,
         }

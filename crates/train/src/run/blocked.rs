@@ -237,7 +237,9 @@ impl BlockedRun {
                 true => RandomBackground::Always,
                 false => RandomBackground::Never,
             }),
-            near_plane: Some(NearPlane::Distance(config.recipe.near_plane.distance(*near_plane))),
+            near_plane: Some(NearPlane::Distance(
+                config.recipe.near_plane.in_training(config.recipe.near_plane.distance(*near_plane)),
+            )),
             up: Some(Up::None),
             eval_every: Some(0),
             export_every: Some(0),

@@ -172,7 +172,7 @@ impl RunOutputs {
         let antialiased = recipe.antialiased;
         let georeference = dataset.georeference.as_ref().map(|found| found.origin);
         let offset = dataset.offset;
-        let near_plane = recipe.near_plane.when_shown(recipe.near_plane.distance(self.record.near_plane));
+        let near_plane = recipe.near_plane.distance(self.record.near_plane);
         let mut document = SplatFile {
             antialiased,
             sky,

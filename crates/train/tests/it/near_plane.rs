@@ -33,7 +33,7 @@ fn near_of_file(run: &Path) -> Option<f64> {
 }
 
 #[test]
-fn it_is_a_tenth_of_the_nearest_points_that_the_training_images_see() {
+fn it_is_a_fifth_of_the_nearest_points_that_the_training_images_see() {
     // 201 points at 2, 2.01 ... 4: the 1 % quantile is the third.
     let depths: Vec<f64> = (0..201).map(|i| 2.0 + 0.01 * f64::from(i)).collect();
     let mut data = with_depths(&depths);
@@ -42,7 +42,7 @@ fn it_is_a_tenth_of_the_nearest_points_that_the_training_images_see() {
     let train = data.split.train.clone();
     let tracks = Tracks::from_pairs(count, train.iter().flat_map(|&image| all(image)).collect());
     let near = from_points(&data, &tracks).unwrap();
-    assert!((near - 0.202).abs() < 1e-12, "{near}");
+    assert!((near - 0.404).abs() < 1e-12, "{near}");
     // The median over images: one that sees the far ones only does not count, nor does one that sees nothing.
     let some =
         train[2..].iter().flat_map(|&image| all(image)).chain((100..201).map(|p| (train[1] as u32, p)));
@@ -83,6 +83,10 @@ fn a_run_records_what_auto_means_and_keeps_it() {
     let expected = found.record.near_plane.unwrap();
     // Training finds it in normalised coordinates.
     assert!((expected / in_dataset - 1.0).abs() < 1e-12, "{expected} {in_dataset}");
+    // Training steps draw from half of it, unless a distance is chosen.
+    let in_training = [NearPlane::Auto, NearPlane::Distance(0.2)].map(|near| near.in_training(0.2));
+    assert_eq!(in_training, [0.1, 0.2]);
+    assert_eq!(NearPlane::Auto.in_training(MIN_NEAR_PLANE), MIN_NEAR_PLANE);
     assert!(expected != NEAR_PLANE && near_of_file(&run) == Some(expected), "{:?}", near_of_file(&run));
     // A resumed run takes the recorded one, whatever the points say.
     let config = run.join("config.toml");
