@@ -92,7 +92,7 @@ impl FileRenderer {
     pub fn open(options: &FileViewOptions, host: &mut Host<'_>) -> Result<Self, Failure> {
         let mut engine = options.device.engine_for(options.threads as usize, host)?;
         // The result file of a run folder is treated as the run, with its cameras and photographs.
-        let model = model::find(&options.input)?;
+        let model = model::find(&options.input, options.data.is_none())?;
         let run = match model {
             Some(_) => None,
             None => {
@@ -106,8 +106,17 @@ impl FileRenderer {
         };
         let stamp = stamp(&splats);
         let file = match &model {
-            Some((_, model)) => {
+            Some((folder, model)) => {
                 let file = model::splats(model);
+                let (points, images) = (model.points.len(), model.images.len());
+                let (shown, cameras) = (file.splats.len(), model::cameras(model).len());
+                let mut warn = |line| host.warn("the model", format!("{}: {line}", folder.display()));
+                if shown < points {
+                    warn(format!("{shown} of {points} points are shown"));
+                }
+                if cameras < images {
+                    warn(format!("{cameras} of {images} images have a camera and a pose that can be shown"));
+                }
                 engine.load_splats(file.splats.clone(), Vec::new())?;
                 file
             }
@@ -140,11 +149,12 @@ impl FileRenderer {
         }
         let (mut scene, photos) = match of_dataset {
             Some((scene, photos)) if !scene.cameras.is_empty() => (scene, Some(photos)),
-            _ if model.is_some() => {
-                let cameras = model.as_ref().map_or_else(Vec::new, |(_, model)| model::cameras(model));
-                (SceneDescription::from_cameras(title, &file.scene(), cameras), None)
-            }
-            _ => (SceneDescription::from_splats(title, &file.scene(), file.vertical_axis), None),
+            _ => match &model {
+                Some((_, model)) => {
+                    (SceneDescription::from_cameras(title, &file.scene(), model::cameras(model)), None)
+                }
+                None => (SceneDescription::from_splats(title, &file.scene(), file.vertical_axis), None),
+            },
         };
         if let Some(run) = &run {
             add_scores(&mut scene, &run.folder);

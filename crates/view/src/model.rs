@@ -1,13 +1,15 @@
 //! A COLMAP model as a scene: its points as small splats, and its cameras.
 
+use std::collections::HashMap;
 use std::path::{Path, PathBuf};
 
 use gausset::Failure;
 use gausset::saved_run::SavedRun;
-use gausset_core::{Camera, Pose};
+use gausset_core::statistics::median;
+use gausset_core::{Camera, Pose, matrix};
 use gausset_io::dataset::colmap::{ColmapImage, ColmapModel, ModelFolder, Observations};
 use gausset_io::dataset::init::{self, InitOptions};
-use gausset_io::splat::SplatFile;
+use gausset_io::splat::{self, SplatFile};
 
 /// How points are shown. Most models have fewer.
 const POINTS: InitOptions = InitOptions {
@@ -19,22 +21,52 @@ const POINTS: InitOptions = InitOptions {
     seed: 0,
 };
 
-/// The model in a folder, in its `sparse/0` or its `sparse`; `None` if there is none, or if it or its `run` is a run.
+/// The model in a folder, in its `sparse/0` or its `sparse`; `None` if there is none, if it or its `run` is a run, or if it
+/// holds splats. If it is centred, the middle of its images becomes the origin.
 ///
 /// # Errors
 /// A model that is damaged.
-pub(crate) fn find(input: &Path) -> Result<Option<(PathBuf, ColmapModel)>, Failure> {
-    if [input.to_owned(), input.join("run")].iter().any(|folder| SavedRun::is_run_folder(folder)) {
+pub(crate) fn find(input: &Path, is_centred: bool) -> Result<Option<(PathBuf, ColmapModel)>, Failure> {
+    let is_run = [input.to_owned(), input.join("run")].iter().any(|folder| SavedRun::is_run_folder(folder));
+    if is_run || splat::recognise(input).is_some() {
         return Ok(None);
     }
     for folder in [input.to_owned(), input.join("sparse/0"), input.join("sparse")] {
         if folder.is_dir()
             && let Some(found) = ModelFolder::find(&folder)?
         {
-            return Ok(Some((folder, found.read(Observations::Skip)?)));
+            let mut model = found.read(Observations::Skip)?;
+            if is_centred {
+                centre(&mut model);
+            }
+            return Ok(Some((folder, model)));
         }
     }
     Ok(None)
+}
+
+/// Moves the middle of the images to the origin: places on the earth have more digits than f32.
+fn centre(model: &mut ColmapModel) {
+    let of = |image: &ColmapImage| Pose::from_quaternion(image.quaternion, image.translation).ok();
+    let centres: Vec<[f64; 3]> = model
+        .images
+        .iter()
+        .filter_map(of)
+        .map(|pose| pose.centre())
+        .filter(|c| c.iter().all(|v| v.is_finite()))
+        .collect();
+    let middle =
+        |axis: usize| median(centres.iter().map(|centre| centre[axis]).collect()).unwrap_or_default();
+    let middle = [0, 1, 2].map(middle);
+    for point in &mut model.points {
+        point.position = matrix::sub(point.position, middle);
+    }
+    for image in &mut model.images {
+        // `R (X - m) + t + R m` is where it was.
+        if let Some(pose) = of(image) {
+            image.translation = pose.apply(middle);
+        }
+    }
 }
 
 /// The points as splats.
@@ -55,11 +87,14 @@ pub(crate) fn splats(model: &ColmapModel) -> SplatFile {
 
 /// The images with their cameras and poses, by name; without distortion.
 pub(crate) fn cameras(model: &ColmapModel) -> Vec<(String, Camera, Pose)> {
+    let by_id: HashMap<_, _> = model.cameras.iter().map(|camera| (camera.id, camera)).collect();
     let camera = |image: &ColmapImage| {
-        let camera = model.cameras.iter().find(|camera| camera.id == image.camera_id)?;
+        let camera = by_id.get(&image.camera_id)?;
         let ([fx, fy], [cx, cy]) = (camera.lens().focal(), camera.lens().principal_point());
         let pinhole = Camera::new(camera.width, camera.height, fx, fy, cx, cy).ok()?;
         let pose = Pose::from_quaternion(image.quaternion, image.translation).ok()?;
+        // Further out, not even the page could draw it.
+        pose.centre().iter().all(|v| v.abs() < 1e12).then_some(())?;
         Some((image.name.clone(), pinhole, pose))
     };
     let mut cameras: Vec<_> = model.images.iter().filter_map(camera).collect();
