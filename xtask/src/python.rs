@@ -140,7 +140,7 @@ impl Environment {
             expression.map(|text| vec!["-k".into(), text.into()]).unwrap_or_default();
         let mut tests = Command::new(&self.python);
         tests.args(["-m", "pytest", "--quiet", "-p", "no:cacheprovider", "-rs"]).args(selected);
-        succeed(tests.arg(self.package.join("tests")))
+        succeed(tests.args(["tests", "gausset_ray"].map(|folder| self.package.join(folder))))
     }
 }
 
