@@ -16,6 +16,7 @@ def convert(
     sky: bool | None = None,
     max_splats: int | None = None,
     max_bytes: int | None = None,
+    levels: int | None = None,
     min_opacity: float | None = None,
     sh_degree: int | None = None,
     translate: tuple[float, float, float] = (0.0, 0.0, 0.0),
@@ -31,7 +32,8 @@ def convert(
     """Converts a splat file or a finished run to the format of the extension of `output`, as `gausset convert` does.
 
     The options are those of the program: `sky` keeps or drops the sky, by default as the format needs it; the least
-    important splats go until there are `max_splats` or the file has `max_bytes`; `rotate` is in degrees about x, then y,
+    important splats go until there are `max_splats` or the file has `max_bytes`; `levels` of detail are those of a streamed
+    SOG (1 to 16); `rotate` is in degrees about x, then y,
     then z; `up` is the axis that is rotated to -y. `report` measures the loss.
 
     Returns `input_splats`, `splats`, `bytes`, `lost` (what the format does not keep), and with `report` or `min_psnr`
@@ -42,6 +44,7 @@ def convert(
         "sky": sky,
         "max_splats": max_splats,
         "max_bytes": max_bytes,
+        "levels": levels,
         "min_opacity": min_opacity,
         "sh_degree": sh_degree,
         "translate": translate,

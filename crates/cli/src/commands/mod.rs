@@ -60,7 +60,7 @@ pub(crate) enum Command {
     /// Show the contents of a dataset, splat file or run.
     Info(info::InfoArgs),
     /// Convert between splat formats; crop, transform or reduce splats.
-    Convert(convert::ConvertArgs),
+    Convert(Box<convert::ConvertArgs>),
     /// Remove floaters from a finished run: splats in space known to be empty.
     Clean(clean::CleanArgs),
     /// Estimate the cameras of photographs.

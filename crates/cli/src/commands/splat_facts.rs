@@ -1,7 +1,6 @@
 //! Formatting of splat files and conversions for `info` and `convert`, with the same facts in text and JSON.
 
 use std::collections::BTreeMap;
-use std::fs::Metadata;
 use std::path::Path;
 
 use gausset::convert::{ConversionLoss, ConversionResult, RemovedCounts};
@@ -12,24 +11,10 @@ use serde::Serialize;
 use crate::console::Console;
 use crate::numbers::{grouped, three_digits};
 
-/// Size of a splat file in bytes. For an unpacked SOG, the total size of the files in its folder; for a streamed one, with
-/// its parts.
+/// Size of a splat file in bytes, with all files of an unpacked or streamed SOG.
 pub(super) fn file_bytes(path: &Path) -> u64 {
-    let path = &splat::file_at(path);
-    let own = std::fs::metadata(path).map_or(0, |metadata| metadata.len());
-    let folder = path.parent().filter(|folder| !folder.as_os_str().is_empty()).unwrap_or(Path::new("."));
-    let entries = || std::fs::read_dir(folder).into_iter().flatten().flatten();
-    match path.file_name().and_then(|name| name.to_str()) {
-        Some("lod-meta.json") => {
-            let parts = entries().map(|entry| entry.path().join("meta.json")).filter(|part| part.is_file());
-            own + parts.map(|part| file_bytes(&part)).sum::<u64>()
-        }
-        Some("meta.json") => {
-            let files = entries().filter_map(|entry| entry.metadata().ok()).filter(Metadata::is_file);
-            files.map(|file| file.len()).sum()
-        }
-        _ => own,
-    }
+    let files = splat::files_of(path);
+    files.iter().filter_map(|file| std::fs::metadata(file).ok()).map(|metadata| metadata.len()).sum()
 }
 
 /// Formats the facts about a splat file as rows of a table; `bytes` is the size of the file.

@@ -180,7 +180,7 @@ pub fn convert(options: &ConvertOptions, host: &mut Host<'_>) -> Result<Conversi
     let format = options.format.map_or_else(|| format_of(output, "; or ⟨format⟩"), Ok)?;
     let run = SavedRun::from_input(&options.input)?;
     let input = run.as_ref().map_or_else(|| Ok(splat::file_at(&options.input)), SavedRun::trained_splats)?;
-    let _reading = InputFiles::new([&input]);
+    let _reading = InputFiles::new(splat::files_of(&input));
     let write = WriteOptions { label: "splats", overwrite: options.overwrite(), ..WriteOptions::default() };
     check_free(&Disk, output, write.overwrite)?;
     options.check_sky_image()?;
@@ -190,6 +190,7 @@ pub fn convert(options: &ConvertOptions, host: &mut Host<'_>) -> Result<Conversi
         host.warn("the splats", line);
     }
     options.check_effects(format, document.format, run.is_some())?;
+    check_stop(host)?;
 
     if let Some(run) = &run {
         // Files of older runs do not contain it.
@@ -219,6 +220,7 @@ pub fn convert(options: &ConvertOptions, host: &mut Host<'_>) -> Result<Conversi
         document.page = Some(Box::new(scene));
     }
 
+    check_stop(host)?;
     let removed_importance = options.limit(format, &mut document, &mut removed, write)?;
     let mut conversion = Conversion { options, format, document: &document, write };
     let (saved, sh_bits, loss, edits_loss) = if is_weighed {
@@ -250,6 +252,10 @@ pub fn convert(options: &ConvertOptions, host: &mut Host<'_>) -> Result<Conversi
         loss,
         edits_loss,
     })
+}
+
+fn check_stop(host: &Host<'_>) -> Result<(), Failure> {
+    if host.is_stopping() { Err(Failure::stopped()) } else { Ok(()) }
 }
 
 /// Measures the loss between two sets of splats, rendered from cameras around them.
@@ -357,6 +363,7 @@ impl ConvertOptions {
         let spz = Format::Spz;
         let keeps_order = matches!(written, Format::Ply | Format::Spz | Format::Gltf);
         let cameras = self.needs_cameras() || written == Format::Html;
+        let selects = self.crop_to_cameras.is_some() || self.confirmed;
         if self.max_bytes.is_some() && self.min_psnr.is_some() {
             let line = "⟨max-size⟩: excludes ⟨min-psnr⟩, which decides the size; leave out one of them";
             return Err(Failure::new("option", line));
@@ -375,6 +382,7 @@ impl ConvertOptions {
             ("report", self.report && written.is_folder(), ONE_FILE),
             ("min-psnr", self.min_psnr.is_some() && written.is_folder(), ONE_FILE),
             ("max-size", self.max_bytes.is_some() && written.is_folder(), ONE_FILE),
+            ("data", self.data.is_some() && written.is_folder() && !selects, ONE_FILE),
         ];
         if let Some((option, _, needs)) = idle.into_iter().find(|(_, is_idle, _)| *is_idle) {
             let (from, to) = (read.row().title, written.row().title);

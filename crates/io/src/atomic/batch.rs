@@ -51,9 +51,21 @@ pub fn write_uncommitted(path: &Path, content: &[u8]) -> Result<UnnamedFile, Wri
 ///
 /// # Errors
 /// A system call failed. Files that were already renamed stay; the others are deleted.
-pub fn commit_all(mut files: Vec<UnnamedFile>) -> Result<(), WriteError> {
+pub fn commit_all(files: Vec<UnnamedFile>) -> Result<(), WriteError> {
+    commit_all_after(files, || Ok(()))
+}
+
+/// As [`commit_all`]; `before_names` runs once the contents are safe, before the first file gets its name.
+///
+/// # Errors
+/// As [`commit_all`], and those of `before_names`; then no file has got its name.
+pub fn commit_all_after(
+    mut files: Vec<UnnamedFile>,
+    before_names: impl FnOnce() -> Result<(), WriteError>,
+) -> Result<(), WriteError> {
     let _span = gausset_prof::span("fsync");
     sync_contents(&files)?;
+    before_names()?;
     for file in &mut files {
         if let Some(temporary) = &file.temporary {
             retry(|| Disk.rename(temporary, &file.target)).map_err(|source| WriteError::Io {

@@ -21,7 +21,7 @@ mod writer;
 use std::io;
 use std::path::{Path, PathBuf};
 
-pub use batch::{UnnamedFile, commit_all, write_uncommitted};
+pub use batch::{UnnamedFile, commit_all, commit_all_after, write_uncommitted};
 pub use disk::Disk;
 pub use writer::{
     AtomicWriter, Overwrite, WriteOptions, WriteStats, check_free, check_not_in_inputs, check_output,

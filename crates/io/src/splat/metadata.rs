@@ -1,7 +1,7 @@
 //! Metadata that files contain in addition to the splats: up direction, transform since training, place on the earth, near
 //! plane, which splats are a sky, rendering mode.
 //!
-//! A PLY stores it in comments. GLB (`asset.extras.gausset`), SOG (`asset.gausset` of `meta.json`) and SPZ 4 (an
+//! A PLY stores it in comments. GLB (`asset.extras.gausset`), SOG (`asset.gausset` of `meta.json` or `lod-meta.json`) and SPZ 4 (an
 //! extension) store the same lines where other readers ignore them. They refer to the axes of a PLY.
 
 use super::SplatFile;

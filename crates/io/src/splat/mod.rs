@@ -145,10 +145,15 @@ pub fn parse(bytes: &[u8], path: &Path, options: &LoadOptions) -> Result<Initial
     read(&mut SourceFile { stream, bytes: bytes.len() as u64, path, folder: None, options, memory })
 }
 
-/// Format of a file, or of the file of a folder ([`file_at`]); `None` if it is not a splat file.
+/// Format of a file, or of the file of a folder ([`file_at`]); `None` if it is not a splat file. The index of a streamed SOG
+/// is one by its name, so that its faults are reported.
 #[must_use]
 pub fn recognise(path: &Path) -> Option<Format> {
     let path = &file_at(path);
+    recognise_content(path).or_else(|| streamed::is_index(path).then_some(Format::StreamedSog))
+}
+
+fn recognise_content(path: &Path) -> Option<Format> {
     let file = input::open(path, input::NO_LIMIT).ok()?;
     let bytes = file.metadata().ok()?.len();
     let (stream, options) = (&mut BufReader::new(file), &LoadOptions::default());
@@ -158,7 +163,8 @@ pub fn recognise(path: &Path) -> Option<Format> {
 }
 
 /// The file that is read for a path: for the folder of a streamed or unpacked SOG its `lod-meta.json` or `meta.json`, for
-/// the output folder of the released 3DGS code the `point_cloud/iteration_*/point_cloud.ply` of the last iteration; otherwise the path itself.
+/// the output folder of the released 3DGS code the `point_cloud/iteration_*/point_cloud.ply` of the last iteration;
+/// otherwise the path itself.
 #[must_use]
 pub fn file_at(path: &Path) -> PathBuf {
     if !path.is_dir() {
@@ -169,6 +175,25 @@ pub fn file_at(path: &Path) -> PathBuf {
     let exported = || Some(path.join(EXPORTED_NAME)).filter(is_file);
     let last = || last_iteration(&path.join("point_cloud")).or_else(|| last_iteration(path));
     description.or_else(exported).or_else(last).unwrap_or_else(|| path.to_owned())
+}
+
+/// All files that are read for a path: the file itself, of an unpacked SOG its images, of a streamed one its parts.
+///
+/// ```
+/// let files = gausset_io::splat::files_of("scene.ply".as_ref());
+/// assert_eq!(files, ["scene.ply".as_ref() as &std::path::Path]);
+/// ```
+#[must_use]
+pub fn files_of(path: &Path) -> Vec<PathBuf> {
+    let path = file_at(path);
+    let mut files = Vec::new();
+    if streamed::is_index(&path) {
+        files.extend(streamed::part_files(&path));
+    } else if path.file_name().is_some_and(|name| name == sog::META) {
+        files.extend(sog::image_files(&path));
+    }
+    files.push(path);
+    files
 }
 
 /// The splats of the highest iteration in a folder of the released 3DGS code.

@@ -5,10 +5,11 @@ use std::io::{self, Write};
 use std::path::Path;
 
 use super::table::{Writer, writable_extensions};
-use super::{Format, SaveOptions, SaveReport, SplatFile, ply, streamed};
+use super::{Format, SaveOptions, SaveReport, SplatFile, ply};
 use crate::atomic::{FileSystem, WriteError, WriteOptions, write_atomic_with};
 
-/// Saves a document atomically, in the format of the options or of the file name.
+/// Saves a document atomically, in the format of the options or of the file name. A format of several files gets its index
+/// last.
 ///
 /// # Errors
 /// The name has no known format that can be written, the write failed, or the file exists, with
@@ -27,13 +28,13 @@ pub fn save(
         let source = io::Error::new(io::ErrorKind::InvalidInput, reason);
         return Err(WriteError::Io { path: path.to_owned(), action: "name", source });
     };
-    if format.is_folder() {
+    if let Writer::Folder(save) = format.row().write {
         let (document, dropped) = writable_document(document).map_err(|source| WriteError::Io {
             path: path.to_owned(),
             action: "encode",
             source,
         })?;
-        let saved = streamed::save(fs, path, &document, options, write_options)?;
+        let saved = save(fs, path, &document, options, write_options)?;
         return Ok(SaveReport { dropped, ..saved });
     }
     let exactly = if format == Format::Ply { ply::file_bytes(document, options) } else { 0 };

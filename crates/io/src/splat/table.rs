@@ -9,6 +9,7 @@ use super::{
     Initial, SaveOptions, SaveReport, SplatError, SplatFile, compressed_ply, dot_splat, gltf, html, ksplat,
     ply, sog, spz, streamed,
 };
+use crate::atomic::{FileSystem, WriteError, WriteOptions};
 use crate::text;
 
 /// Properties of a format.
@@ -20,25 +21,28 @@ pub struct FormatRow {
     pub name: &'static str,
     /// Name for messages and pages: `compressed PLY`.
     pub title: &'static str,
-    /// Endings of file names, in lower case, with their dot; the first one is the default.
+    /// Endings of file names, in lower case; the first one is the default.
     pub extensions: &'static [&'static str],
     /// Whether the start of a file is of this format.
     pub(super) sniff: fn(&FileStart) -> bool,
     /// Reads a file that `sniff` accepted.
     pub(super) read: fn(&mut SourceFile<'_>) -> Result<Initial, SplatError>,
-    /// Its writer, if the format can be written.
+    /// Its writer.
     pub(super) write: Writer,
     /// What the format cannot store, as text.
     pub loses: &'static str,
 }
+
+type FolderWriter =
+    fn(&dyn FileSystem, &Path, &SplatFile, &SaveOptions, &WriteOptions) -> Result<SaveReport, WriteError>;
 
 /// Writer of a format.
 #[derive(Clone, Copy, Debug)]
 pub(super) enum Writer {
     /// Writes a document, all of whose splats are usable, to a stream.
     Stream(fn(&mut dyn Write, &SplatFile, &SaveOptions) -> io::Result<SaveReport>),
-    /// The format has several files ([`streamed::save`]).
-    Folder,
+    /// Writes a document, all of whose splats are usable, as several files around a path.
+    Folder(FolderWriter),
     /// The format is read only.
     None,
 }
@@ -105,8 +109,8 @@ pub static FORMATS: [FormatRow; 9] = [
         extensions: &["lod-meta.json"],
         sniff: streamed::sniff,
         read: streamed::read,
-        write: Writer::Folder,
-        loses: "what a SOG loses; the order of the splats",
+        write: Writer::Folder(streamed::save),
+        loses: "what a SOG loses, but not the sky",
     },
     FormatRow {
         format: Format::Ksplat,
@@ -189,7 +193,7 @@ impl Format {
     /// Whether it is written as a folder with several files, which [`super::write`] cannot.
     #[must_use]
     pub fn is_folder(self) -> bool {
-        matches!(self.row().write, Writer::Folder)
+        matches!(self.row().write, Writer::Folder(_))
     }
 
     /// Detects the format of a file from its start. A `.splat` has no magic number, so its name counts as well: before
@@ -212,6 +216,9 @@ impl Format {
         }
         if is_named_splat && !start.is_text() {
             return Ok(Self::Splat);
+        }
+        if streamed::is_index(path) {
+            return Ok(Self::StreamedSog);
         }
         let found = start.bytes.get(..16).unwrap_or(&start.bytes).escape_ascii().to_string();
         Err(SplatError::UnknownFormat { path: path.to_owned(), found })

@@ -256,7 +256,7 @@ fn no_reader_holds_more_than_it_was_checked_for() {
     // Chunks of rows, tables, buffers of the decompressor.
     let always = 2 << 20;
     let mut more = Vec::new();
-    for row in &FORMATS {
+    for row in FORMATS.iter().filter(|row| !row.format.is_folder()) {
         for (what, bytes) in large(row.format) {
             let read = |memory_bytes| parse_initial(&bytes, Path::new("t"), &ReadLimits { memory_bytes });
             // The first power of two that is enough, then halving: few reads succeed, which are the long ones.

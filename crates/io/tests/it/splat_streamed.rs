@@ -57,7 +57,9 @@ fn the_finest_level_and_the_sky_are_read_again() {
     assert_eq!((back.format, back.version.as_deref(), back.sky), (Format::StreamedSog, Some("1"), 50));
     assert_eq!(back.vertical_axis, document.vertical_axis);
     // The same splats in another order: each is where one was, within a step.
-    let step = saved.positions.unwrap().scene as f32;
+    let steps = saved.positions.unwrap();
+    assert!(steps.scene < 0.01 && steps.sky.is_some() && steps.outliers.is_none(), "{steps:?}");
+    let step = steps.scene as f32;
     let sorted = |splats: &Splats, range: std::ops::Range<usize>| {
         let mut means = splats.means[range].to_vec();
         means.sort_by(|a, b| (a[1], a[0]).partial_cmp(&(b[1], b[0])).unwrap());
@@ -126,9 +128,14 @@ fn nothing_of_others_is_replaced_and_a_failed_write_leaves_nothing() {
     let folder = files::temporary_folder();
     let document = SplatFile::new(some_splats(300, 0, 1));
     let path = folder.path().join("new/lod-meta.json");
+    let deep = save(&document, &folder.path().join("no/such/lod-meta.json"), Overwrite::Refuse).unwrap_err();
+    assert!(deep.contains("no such") && !folder.path().join("no").exists(), "{deep}");
+    let sky = SplatFile { sky: 300, ..document.clone() };
+    let line = save(&sky, &path, Overwrite::Refuse).unwrap_err();
+    assert!(line.contains("no splats to write but a sky"), "{line}");
     let line = save(&document, &folder.path().join("city.json"), Overwrite::Refuse).unwrap_err();
     assert!(line.contains("city.json") && line.contains("name"), "{line}");
-    // A file of somebody else in the way of the second level.
+    // Another program's file in the way of the second level.
     std::fs::create_dir_all(folder.path().join("1_0")).unwrap();
     std::fs::write(folder.path().join("1_0/sh0.webp"), "mine").unwrap();
     let line = save(&document, &folder.path().join("lod-meta.json"), Overwrite::Refuse).unwrap_err();
@@ -143,6 +150,32 @@ fn nothing_of_others_is_replaced_and_a_failed_write_leaves_nothing() {
     let before = contents(folder.path());
     save(&document, &path, Overwrite::Replace).unwrap();
     assert!(before == contents(folder.path()));
+
+    // Parts of the old scene alone go: its second and third level, and the palettes of its SH.
+    std::fs::write(folder.path().join("new/mine.txt"), "mine").unwrap();
+    let flat = SplatFile::new(some_splats(300, 1, 1));
+    save(&flat, &path, Overwrite::Replace).unwrap();
+    let names = |folder: &Path| contents(folder).into_keys().collect::<Vec<_>>();
+    assert!(names(folder.path()).iter().any(|name| name.ends_with("new/0_0/shN_labels.webp")));
+    let options = SaveOptions { levels: Some(1), ..SaveOptions::default() };
+    splat::save(&Disk, &path, &document, &options, &WriteOptions::default()).unwrap();
+    let left = names(&folder.path().join("new"));
+    let other = left.iter().find(|name| name.to_string_lossy().contains("shN"));
+    assert!(other.is_none() && left.len() == 8 && !folder.path().join("new/1_0").exists(), "{left:?}");
+    // Whatever an old index names: nothing but our own parts is removed, and a link keeps its target's place.
+    std::fs::write(folder.path().join("new/photo.webp"), "mine").unwrap();
+    let elsewhere = folder.path().join("elsewhere.json");
+    let names_others = json!({ "lodLevels": 1, "tree": {}, "filenames": ["mine.txt", "meta.json", "../1_0/meta.json", "lod-meta.json"] });
+    std::fs::write(&elsewhere, names_others.to_string()).unwrap();
+    std::fs::remove_file(&path).unwrap();
+    #[cfg(unix)]
+    std::os::unix::fs::symlink(&elsewhere, &path).unwrap();
+    assert!(!splat::files_of(&path).is_empty());
+    save(&document, &path, Overwrite::Replace).unwrap();
+    for kept in ["new/mine.txt", "new/photo.webp", "1_0/sh0.webp"] {
+        assert_eq!(std::fs::read(folder.path().join(kept)).unwrap(), b"mine", "{kept}");
+    }
+    assert_eq!(load(&path).unwrap().splats.len(), 300);
 }
 
 #[test]
@@ -158,7 +191,7 @@ fn damaged_indices_are_refused_in_one_line() {
         load(&path).unwrap_err().replace(&folder.path().display().to_string(), "F")
     };
     let rows = |index: &mut Value, key: &str, value: Value| index["tree"]["lods"]["0"][key] = value;
-    let cases: [(&str, Change<'_>); 8] = [
+    let cases: [(&str, Change<'_>); 9] = [
         ("rows that it lacks (expected rows below 300, found 300 from row 7)", &|i| {
             rows(i, "offset", json!(7))
         }),
@@ -170,6 +203,13 @@ fn damaged_indices_are_refused_in_one_line() {
         ("not the index of a streamed SOG", &|i| i["tree"] = json!(5)),
         ("a name that leads out", &|i| i["filenames"][0] = json!("../0_0/meta.json")),
         ("F/0_1/meta.json: open: no such file", &|i| i["filenames"][0] = json!("0_1/meta.json")),
+        ("rows that two parts have", &|i| {
+            let mut leaf = i["tree"].take();
+            leaf["lods"]["0"]["count"] = json!(200);
+            let mut other = leaf.clone();
+            other["lods"]["0"]["offset"] = json!(100);
+            i["tree"] = json!({ "children": [leaf, other] });
+        }),
         ("recursion limit", &|i| {
             for _ in 0..200 {
                 i["tree"] = json!({ "children": [i["tree"].take()] });
@@ -188,4 +228,20 @@ fn damaged_indices_are_refused_in_one_line() {
         index["tree"] = json!({ "children": [leaf, other] });
     });
     assert!(twice.contains("a file is named twice"), "{twice}");
+    // Fewer splats than it says are a note.
+    let mut index = whole.clone();
+    index["tree"]["lods"]["0"]["count"] = json!(250);
+    std::fs::write(&path, index.to_string()).unwrap();
+    let notes = load(&path).unwrap().report.notes;
+    assert!(notes.iter().any(|note| note.contains("expected 300 splats, found ")), "{notes:?}");
+    std::fs::write(&path, whole.to_string()).unwrap();
+    let limits = splat::ReadLimits { memory_bytes: 300 << 10 };
+    let line = splat::load(&path, &LoadOptions { limits, ..LoadOptions::default() }).unwrap_err().to_string();
+    assert!(line.contains("exceeds the memory limit"), "{line}");
+    // Neither an empty one nor junk is anything else.
+    for junk in ["{}", "[]", "null", "\u{feff}{}", "junk"] {
+        std::fs::write(&path, junk).unwrap();
+        assert_eq!(splat::recognise(folder.path()), Some(Format::StreamedSog), "{junk}");
+        assert!(load(&path).unwrap_err().contains("not the index of a streamed SOG"), "{junk}");
+    }
 }

@@ -12,6 +12,8 @@
 //!
 //! Version 1 has ranges instead of codebooks and logits instead of opacities. It is read only.
 
+use std::path::{Path, PathBuf};
+
 mod codebook;
 mod meta;
 mod palette;
@@ -21,8 +23,27 @@ mod write;
 pub(super) use read::{read, sniff};
 pub(super) use write::{encode, write};
 
+/// The images beside a description file.
+pub(super) fn image_files(meta: &Path) -> Vec<PathBuf> {
+    let folder = meta.parent().filter(|folder| !folder.as_os_str().is_empty()).unwrap_or(Path::new("."));
+    let entries = std::fs::read_dir(folder).into_iter().flatten().flatten().map(|entry| entry.path());
+    entries.filter(|path| path.extension().is_some_and(|extension| extension == "webp")).collect()
+}
+
+/// Names of the files that the writer writes.
+pub(super) const FILES: [&str; 8] = [
+    "means_l.webp",
+    "means_u.webp",
+    "quats.webp",
+    "scales.webp",
+    "sh0.webp",
+    "shN_centroids.webp",
+    "shN_labels.webp",
+    META,
+];
+
 /// Name of the description file.
-const META: &str = "meta.json";
+pub(super) const META: &str = "meta.json";
 /// Palette entries per row of its image.
 const PALETTE_COLUMNS: u32 = 64;
 /// Alpha of a quaternion whose first component is the largest.

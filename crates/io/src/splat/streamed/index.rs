@@ -8,7 +8,9 @@ use serde::{Deserialize, Serialize};
 #[derive(Deserialize, Serialize)]
 #[serde(rename_all = "camelCase")]
 pub(super) struct Index {
-    pub(super) version: u32,
+    /// Older files have none.
+    #[serde(default)]
+    pub(super) version: Option<u32>,
     /// Generator of the files and its additional data.
     #[serde(default)]
     pub(super) asset: serde_json::Value,

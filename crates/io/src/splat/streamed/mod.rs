@@ -14,10 +14,17 @@ mod levels;
 mod read;
 mod write;
 
-pub(super) use read::{read, sniff};
+use std::path::Path;
+
+pub(super) use read::{part_files, read, sniff};
 pub(super) use write::save;
 
 /// Name of the index, by which viewers recognise the format.
 pub(super) const INDEX: &str = "lod-meta.json";
+/// Whether a path has the name of an index.
+pub(super) fn is_index(path: &Path) -> bool {
+    path.file_name().is_some_and(|name| name == INDEX)
+}
+
 /// Version of the format.
 const VERSION: u32 = 1;

@@ -3,7 +3,7 @@
 
 use std::collections::{BTreeMap, BTreeSet};
 use std::io::{BufReader, Read};
-use std::path::{Component, Path};
+use std::path::{Component, Path, PathBuf};
 
 use gausset_core::Splats;
 
@@ -14,7 +14,9 @@ use crate::splat::format::FileStart;
 use crate::splat::memory::MemoryAccount;
 use crate::splat::source::SourceFile;
 use crate::splat::usable::splat_bytes;
-use crate::splat::{Format, Initial, LoadOptions, ReadLimits, SplatError, SplatFile, metadata, sog};
+use crate::splat::{
+    Format, Initial, LoadOptions, ReadLimits, ReadReport, SplatError, SplatFile, metadata, sog,
+};
 use crate::text::quote;
 
 /// Longest index, bytes.
@@ -39,15 +41,15 @@ pub(in crate::splat) fn read(source: &mut SourceFile<'_>) -> Result<Initial, Spl
     let index: Index = serde_path_to_error::deserialize(&mut parser).map_err(|error| {
         let place = format!("{INDEX} {}", quote(&error.path().to_string()));
         let found = quote(&error.inner().to_string());
-        source.damaged_error(place, "not the index of a streamed SOG", "version 1", found)
+        source.damaged_error(place, "not the index of a streamed SOG", "that of version 1", found)
     })?;
-    if index.version != VERSION {
-        let found = index.version.to_string();
+    if let Some(version) = index.version.filter(|version| *version != VERSION) {
+        let found = version.to_string();
         return Err(source.damaged_error(INDEX, "unknown version of streamed SOG", "1", found));
     }
     let mut finest: BTreeMap<u64, Vec<Rows>> = BTreeMap::new();
     collect_finest(&index.tree, &mut finest);
-    let mut names = BTreeSet::new();
+    let mut names: BTreeSet<&Path> = index.environment.iter().map(Path::new).collect();
     let mut merged = Merged::default();
     for (file, parts) in finest {
         let name = usize::try_from(file).ok().and_then(|file| index.filenames.get(file));
@@ -55,13 +57,20 @@ pub(in crate::splat) fn read(source: &mut SourceFile<'_>) -> Result<Initial, Spl
             let expected = format!("below {}", index.filenames.len());
             return Err(source.damaged_error(INDEX, "a file that has no name", expected, file.to_string()));
         };
-        if !names.insert(name) {
+        if !names.insert(Path::new(name)) {
             return Err(source.damaged_error(INDEX, "a file is named twice", "different names", quote(name)));
         }
         let chunk = read_chunk(name, source)?;
         merged.add_rows(name, chunk, &parts, source)?;
     }
     let scene = merged.splats.len();
+    let found = scene as u64 + merged.report.dropped_total();
+    if let Some(&count) = index.counts.first().filter(|&&count| count != found) {
+        merged
+            .report
+            .notes
+            .push(format!("{INDEX}: counts (expected {count} splats, found {found} in its parts)"));
+    }
     if let Some(name) = &index.environment {
         let chunk = read_chunk(name, source)?;
         let all = Rows { file: 0, offset: 0, count: chunk.report.found };
@@ -80,18 +89,42 @@ pub(in crate::splat) fn read(source: &mut SourceFile<'_>) -> Result<Initial, Spl
     Ok(Initial::Splats(SplatFile { sky, ..document }))
 }
 
+/// Names of the files that an index names; none if it cannot be read.
+pub(super) fn part_names(index: &Path) -> BTreeSet<String> {
+    let text = input::read_to_string(index, MAX_INDEX_BYTES).unwrap_or_default();
+    let Ok(read) = serde_json::from_str::<Index>(&text) else { return BTreeSet::new() };
+    read.filenames.into_iter().chain(read.environment).filter(|name| is_below(name)).collect()
+}
+
+/// The files that an index names, and the images beside them.
+pub(in crate::splat) fn part_files(index: &Path) -> Vec<PathBuf> {
+    let folder = index.parent().unwrap_or(Path::new(""));
+    let files = part_names(index).into_iter().flat_map(|name| {
+        let file = folder.join(name);
+        let images = sog::image_files(&file);
+        std::iter::once(file).chain(images)
+    });
+    files.collect()
+}
+
+/// Whether a name is a path below the index.
+fn is_below(name: &str) -> bool {
+    let is_plain = Path::new(name).components().all(|part| matches!(part, Component::Normal(_)));
+    is_plain && !name.is_empty() && !name.contains(['\\', ':'])
+}
+
 /// The rows of the finest level of each leaf, by file.
 fn collect_finest(node: &Node, parts: &mut BTreeMap<u64, Vec<Rows>>) {
     node.children.iter().for_each(|child| collect_finest(child, parts));
-    if let Some(rows) = node.lods.values().next().filter(|rows| rows.count > 0) {
+    let is_leaf = node.children.is_empty();
+    if let Some(rows) = node.lods.values().find(|rows| is_leaf && rows.count > 0) {
         parts.entry(rows.file).or_default().push(*rows);
     }
 }
 
 /// Reads a file of the index with the memory that is left.
 fn read_chunk(name: &str, source: &SourceFile<'_>) -> Result<SplatFile, SplatError> {
-    let is_below = Path::new(name).components().all(|part| matches!(part, Component::Normal(_)));
-    if name.is_empty() || !is_below || name.contains(['\\', ':']) {
+    if !is_below(name) {
         let place = format!("file {}", quote(name));
         return Err(source.damaged_error(
             place,
@@ -123,18 +156,12 @@ fn read_chunk(name: &str, source: &SourceFile<'_>) -> Result<SplatFile, SplatErr
 }
 
 /// Splats of several files.
+#[derive(Default)]
 struct Merged {
     splats: Splats,
     is_antialiased: bool,
     is_flat: bool,
-    report: crate::splat::ReadReport,
-}
-
-impl Default for Merged {
-    fn default() -> Self {
-        let splats = Splats::with_capacity(0, 0);
-        Self { splats, is_antialiased: false, is_flat: false, report: crate::splat::ReadReport::default() }
-    }
+    report: ReadReport,
 }
 
 impl Merged {
@@ -159,17 +186,41 @@ impl Merged {
                 ));
             }
         }
-        let degree = chunk.splats.sh_degree.max(self.splats.sh_degree);
         let count = parts.iter().fold(0u64, |sum, part| sum.saturating_add(part.count));
-        source.memory.reserve_rows(count, splat_bytes(count, degree))?;
-        if degree > self.splats.sh_degree {
-            self.splats = self.splats.with_sh_degree(degree);
+        let mut sorted = parts.to_vec();
+        sorted.sort_by_key(|part| part.offset);
+        if sorted.windows(2).any(|pair| matches!(pair, [a, b] if a.offset + a.count > b.offset)) {
+            let place = format!("file {}", quote(name));
+            return Err(source.damaged_error(
+                place,
+                "rows that two parts have",
+                "rows of one part",
+                "the same",
+            ));
         }
-        let splats =
-            if degree > chunk.splats.sh_degree { chunk.splats.with_sh_degree(degree) } else { chunk.splats };
-        // Where splats were dropped, rows are not known any more: all that is left is taken.
-        let whole = [Rows { file: 0, offset: 0, count: splats.len() as u64 }];
-        let parts = if splats.len() as u64 == rows { parts } else { &whole };
+        let kept = chunk.splats.len() as u64;
+        let whole = [Rows { file: 0, offset: 0, count: kept }];
+        let parts = match kept == rows {
+            true => parts,
+            // Where splats were dropped, it is not known which rows are left.
+            false if count == rows => &whole,
+            false => {
+                let place = format!("file {}", quote(name));
+                let found = format!("{} that cannot be drawn", rows - kept);
+                return Err(source.damaged_error(place, "rows of parts are unknown", "whole splats", found));
+            }
+        };
+        let (before, own) = (self.splats.sh_degree, chunk.splats.sh_degree);
+        let (degree, have) = (own.max(before), self.splats.len() as u64);
+        // Those of the file, those of the file at another degree, and the copies.
+        let of_file = splat_bytes(kept, own) + splat_bytes(kept, degree);
+        source.memory.reserve_rows(count, of_file + splat_bytes(count, degree))?;
+        if degree > before {
+            source.memory.reserve(splat_bytes(have, degree))?;
+            self.splats = self.splats.with_sh_degree(degree);
+            source.memory.release(splat_bytes(have, before));
+        }
+        let splats = if degree > own { chunk.splats.with_sh_degree(degree) } else { chunk.splats };
         for part in parts {
             let rows: Vec<usize> = (part.offset as usize..(part.offset + part.count) as usize).collect();
             let Splats { means, log_scales, quats, opacity_logits, sh, .. } = splats.select(&rows);
@@ -179,6 +230,7 @@ impl Merged {
             self.splats.opacity_logits.extend(opacity_logits);
             self.splats.sh.extend(sh);
         }
+        source.memory.release(of_file);
         self.is_antialiased |= chunk.antialiased;
         self.is_flat |= chunk.flat;
         self.report.add(chunk.report);
