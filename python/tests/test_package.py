@@ -45,6 +45,14 @@ def test_a_file_is_converted(tmp_path, splats):
     assert np.allclose(gausset.load(tmp_path / "half.spz").means, 2 * splats.means, atol=2e-3)
 
 
+def test_a_streamed_sog_has_levels_and_gives_the_finest_again(tmp_path, splats):
+    source, city = tmp_path / "splats.ply", tmp_path / "city"
+    gausset.save(splats, source)
+    found = gausset.convert(source, city / "lod-meta.json", levels=3)
+    assert (found["splats"], len(gausset.load(city))) == (200, 200)
+    assert [len(gausset.load(city / f"{level}_0/meta.json")) for level in range(3)] == [200, 100, 50]
+
+
 @pytest.mark.parametrize(
     "options, part", [({"format": "ksplat"}, "format"), ({"up": "w"}, "up"), ({"device": "cuda"}, "device")]
 )
