@@ -61,8 +61,7 @@ pub(in crate::splat) fn save(
     let mut written = Written { files: Vec::new(), bytes: 0 };
     let mut positions: Option<PositionSteps> = None;
 
-    let (first, tree) = Level::finest(&document.scene());
-    let mut level = first;
+    let (mut level, tree) = Level::finest(&document.scene());
     let mut leaves: Vec<Node> = level.parts.iter().map(|_| Node::default()).collect();
     let mut index = Index {
         version: Some(VERSION),
