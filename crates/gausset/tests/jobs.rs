@@ -139,7 +139,8 @@ fn results(run: &Path) -> Vec<(String, Vec<u8>)> {
     let parts = ["", "blocks/001", "blocks/002", "blocks/coarse"];
     let files = ["splats.ply", "cameras.json", "gains.json", "eval/metrics.json"];
     let named = parts.iter().flat_map(|part| files.map(|file| Path::new(part).join(file)));
-    let named = named.chain(["division.json", "shared.json"].map(|file| Path::new("blocks").join(file)));
+    let named =
+        named.chain(["division.json", "shared.json", "map.png"].map(|file| Path::new("blocks").join(file)));
     named.filter_map(|file| Some((file.display().to_string(), std::fs::read(run.join(file)).ok()?))).collect()
 }
 

@@ -146,10 +146,12 @@ pub(crate) fn run(args: TrainArgs, console: &Console) -> Result<Status, EarlyExi
         let run = task.folder().to_owned();
         let divided = run_job(&interrupt, console, |host| blocks::divide(task, conditions, host))?;
         let Some(count) = divided else { return Ok(interrupted_status(&interrupt)) };
-        let commands = run.join("blocks/commands.txt");
-        console.json_or_summary(&json!({ "blocks": count, "commands": commands }), || {
+        let [commands, map] = ["commands.txt", "map.png"].map(|file| run.join("blocks").join(file));
+        console.json_or_summary(&json!({ "blocks": count, "commands": commands, "map": map }), || {
             let finish = format!("gausset train --resume {}", shell_quote(&run));
-            table::facts(&[("blocks", commands.display().to_string()), ("then", finish)])
+            let files = [commands, map].map(|path| path.display().to_string());
+            let [commands, map] = files;
+            table::facts(&[("blocks", commands), ("map", map), ("then", finish)])
         })?;
         return Ok(Status::Done);
     }

@@ -4,7 +4,9 @@ use std::io::{ErrorKind, Write};
 use std::path::{Path, PathBuf};
 
 use gausset_blocks::{Division, DivisionSource};
+use gausset_core::RgbImage8;
 use gausset_io::atomic::{Disk, FileSystem, Overwrite, plain_reason, write_atomic};
+use gausset_io::image::encode::png_rgb8;
 use gausset_io::run_folder::{RunFolder, checkpoint_path, checkpoints_folder, list_checkpoints, splats_path};
 use gausset_io::text::shell_quote;
 use gausset_io::{input, ownership};
@@ -21,6 +23,9 @@ const DIVISION: &str = "division.json";
 const SHARED: &str = "shared.json";
 const MERGED: &str = "merged.json";
 const COMMANDS: &str = "commands.txt";
+const MAP: &str = "map.png";
+/// All of them.
+const FILES: [&str; 5] = [DIVISION, SHARED, MERGED, COMMANDS, MAP];
 /// Folder of the coarse run.
 const COARSE: &str = "coarse";
 /// Size limit of a file: names of a million images.
@@ -35,13 +40,7 @@ impl BlocksFolder {
     /// Creates or reuses the folder in that of a run.
     pub(super) fn claim(run: &Path) -> Result<Self, Failure> {
         let path = run.join(FOLDER);
-        ownership::claim_for_files(
-            &Disk,
-            &path,
-            FOLDER,
-            [DIVISION, SHARED, MERGED, COMMANDS],
-            Overwrite::Refuse,
-        )?;
+        ownership::claim_for_files(&Disk, &path, FOLDER, FILES, Overwrite::Refuse)?;
         Ok(Self { path })
     }
 
@@ -56,7 +55,7 @@ impl BlocksFolder {
         if !ownership::is_gausset_owned(&path, FOLDER) {
             return Ok(());
         }
-        for name in [DIVISION, SHARED, MERGED, COMMANDS] {
+        for name in FILES {
             remove(&path.join(name))?;
         }
         for entry in input::read_dir(&path).into_iter().flatten().flatten() {
@@ -158,6 +157,14 @@ impl BlocksFolder {
         blocks.sort_by_key(|&(number, work)| (std::cmp::Reverse(work), number));
         let line = |&(number, _): &(usize, u64)| format!("gausset train --resume {run} --block {number}\n");
         self.write(COMMANDS, &blocks.iter().map(line).collect::<String>())
+    }
+
+    /// Writes the map of a division.
+    pub(super) fn write_map(&self, map: &RgbImage8) -> Result<(), Failure> {
+        let path = self.path.join(MAP);
+        let png = png_rgb8(map).map_err(|error| failure("write", &path, error.to_string()))?;
+        write_atomic(&Disk, &path, |file| file.write_all(&png))?;
+        Ok(())
     }
 
     /// Reads what the blocks of a division are given.

@@ -5,6 +5,7 @@
 //! RUN/blocks/coarse/      a coarse run on all training images: gains, sky, and where the splats are
 //! RUN/blocks/division.json, shared.json      the division, and what all blocks are given
 //! RUN/blocks/commands.txt a command for each block, for several machines
+//! RUN/blocks/map.png      the coarse splats from above, with cells and cameras
 //! RUN/blocks/001/, …      the runs of the blocks, one after the other
 //! RUN/blocks/001.json, … the hash of a block's splats
 //! RUN/blocks/merged.json  what each block has contributed
@@ -13,6 +14,7 @@
 //! and its result has the same bytes.
 
 mod files;
+mod map;
 mod part;
 mod status;
 mod survey;
@@ -219,6 +221,7 @@ impl<'a, 'h> BlocksJob<'a, 'h> {
             division => {
                 let division = division?;
                 self.folder.write_commands(&division, self.whole.folder())?;
+                self.folder.write_map(&map::draw(&splats, &division, self.whole.dataset()))?;
                 self.folder.write_division(&division)?;
                 Ok(Prepared::Divided(Box::new((division, splats, groups))))
             }
