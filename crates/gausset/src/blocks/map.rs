@@ -53,7 +53,7 @@ pub(super) fn draw(coarse: &Splats, division: &Division, dataset: &Dataset) -> R
         .map(|image| (&*image.name, ground.place_of(image.pose.centre())))
         .collect();
     let view = View::of(&places, &cameras.values().copied().collect::<Vec<_>>());
-    let mut picture = view.from_above(coarse, division, &places);
+    let mut picture = view.draw_splats(coarse, division, &places);
     division.blocks.iter().for_each(|block| view.draw_borders(&mut picture, block));
     for (&name, &camera) in &cameras {
         let holds =
@@ -112,7 +112,7 @@ impl View {
     }
 
     /// The splats as discs of one colour, the highest first.
-    fn from_above(&self, splats: &Splats, division: &Division, places: &[[f64; 2]]) -> RgbImage8 {
+    fn draw_splats(&self, splats: &Splats, division: &Division, places: &[[f64; 2]]) -> RgbImage8 {
         let up = cross(division.ground.axes[0], division.ground.axes[1]);
         let height = |i: usize| dot(up, splats.means[i].map(f64::from));
         let mut order: Vec<usize> = (0..splats.len()).collect();
@@ -250,7 +250,7 @@ mod tests {
         let places: Vec<_> = set.means.iter().map(|&mean| GROUND.place(mean)).collect();
         let view = View::of(&places, &[]);
         let plan = division(1.0);
-        let mut picture = view.from_above(&set, &plan, &places);
+        let mut picture = view.draw_splats(&set, &plan, &places);
         assert_eq!(pixel(&picture, view.pixel([0.0, 0.0])), [255; 3]);
         assert!(pixel(&picture, view.pixel([4.0, 2.0])).iter().all(|value| value.abs_diff(128) <= 1));
         // The second axis points to the top.
@@ -271,7 +271,7 @@ mod tests {
             let places: Vec<_> = set.means.iter().map(|&mean| GROUND.place(mean)).collect();
             let view = View::of(&places, &[[0.0; 2]]);
             let plan = division(0.0);
-            let mut picture = view.from_above(&set, &plan, &places);
+            let mut picture = view.draw_splats(&set, &plan, &places);
             plan.blocks.iter().for_each(|block| view.draw_borders(&mut picture, block));
             assert_eq!(picture.data.len(), (3 * picture.width * picture.height) as usize, "{means:?}");
         }

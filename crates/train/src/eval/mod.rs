@@ -154,10 +154,15 @@ impl Evaluation {
     pub fn begin(
         engine: &dyn Engine,
         loader: &Loader,
-        options: EvalOptions,
+        mut options: EvalOptions,
         pictures: Option<EvalOutput>,
     ) -> Result<Self, EvalError> {
         let dataset = loader.dataset();
+        if options.split == Split::Test
+            && let Some(exposures) = &mut options.exposures
+        {
+            exposures.meter(loader);
+        }
         let views: &[usize] = match options.split {
             Split::Train => &dataset.split.train,
             Split::Test => &dataset.split.test,
@@ -234,7 +239,8 @@ impl Evaluation {
         let image = &dataset.images[index];
         let pose = self.similarity.apply_to_pose(&image.pose);
         let mut rendering = engine.render(&image.camera, &pose, &options.render, Outputs::All)?;
-        if let Some(gain) = options.exposures.as_ref().and_then(|exposures| exposures.log_gain(index)) {
+        let gain = |exposures: &Exposures| exposures.log_gain_of_view(index, &rendering.color);
+        if let Some(gain) = options.exposures.as_ref().and_then(gain) {
             expose(&mut rendering.color, gain);
             self.exposed += 1;
         }

@@ -9,7 +9,10 @@
 //! video and 0 if names are not in order of time.
 //!
 //! If the EXIF data of all images state exposure time, f-number and ISO, and these explain the gains of the training
-//! images, they are applied first and the neighbours predict the remainder. Nothing is learnt from held-out images.
+//! images, they are applied first and the neighbours predict the remainder. Otherwise the brightness of the render
+//! contributes, as far as the camera has followed that of the scene ([`metering`]). Nothing is learnt from held-out images.
+
+mod metering;
 
 use std::cmp::Ordering;
 use std::collections::BTreeMap;
@@ -20,11 +23,13 @@ use gausset_core::engine::{CorrectionGroup, CorrectionKind};
 use gausset_core::statistics::median;
 use gausset_core::{Pose, se3};
 use gausset_io::atomic::{FileSystem, WriteError, plain_reason, write_atomic};
-use gausset_io::dataset::{Dataset, ImageEntry};
+use gausset_io::dataset::{Dataset, ImageEntry, Loader};
 use gausset_io::image::read_header;
 use gausset_io::input;
 use gausset_io::run_folder::exposure_path;
 use serde::{Deserialize, Serialize};
+
+use metering::Metering;
 
 /// Maximum size of a gains file, in bytes.
 const MAX_FILE_BYTES: u64 = 64 << 20;
@@ -55,9 +60,20 @@ struct ImageGain {
     log_gain: [f32; 3],
 }
 
-/// Log gain of each image of a dataset, by its index; `None` = render without gain.
-#[derive(Clone, Debug, Default, PartialEq)]
-pub struct Exposures(Vec<Option<[f32; 3]>>);
+/// Log gain of each image of a dataset.
+#[derive(Clone, Debug)]
+pub struct Exposures {
+    /// Images taken in sequence, with what is left of their learnt gains after `settings`.
+    sequences: Vec<Vec<Moment>>,
+    /// The images of each of these moments, by their index.
+    images: Vec<Vec<Vec<usize>>>,
+    /// The part of each image's gain that the camera settings predict; `None` if they explain little.
+    settings: Option<Vec<f32>>,
+    /// Learnt gains, and those predicted by the neighbours, by image; `None` = render without gain.
+    gains: Vec<Option<[f32; 3]>>,
+    /// How the camera has followed the brightness of the scene.
+    metering: Option<Metering>,
+}
 
 impl LearntGains {
     /// The gains in a state, by the row of each training view; `None` if no gains are learnt.
@@ -127,46 +143,58 @@ impl LearntGains {
         let own: BTreeMap<&str, [f32; 3]> =
             self.gains.iter().map(|picture| (&*picture.name, picture.log_gain)).collect();
         let known: Vec<_> = dataset.images.iter().map(|image| own.get(&*image.name).copied()).collect();
-        let settings =
-            stops.map_or_else(|| vec![0.0; known.len()], |stops| predict_from_settings(&known, stops));
+        let settings = stops.and_then(|stops| predict_from_settings(&known, stops));
         let mut order: Vec<usize> = (0..known.len()).collect();
         order.sort_by(|&a, &b| capture_order(&dataset.images[a], &dataset.images[b]));
         let same =
             |a: &usize, b: &usize| folder_name(&dataset.images[*a]) == folder_name(&dataset.images[*b]);
-        let sequences: Vec<Vec<&[usize]>> = order
+        let moment = |a: &usize, b: &usize| capture_order(&dataset.images[*a], &dataset.images[*b]).is_eq();
+        let images: Vec<Vec<Vec<usize>>> = order
             .chunk_by(same)
-            .map(|sequence| {
-                let moment =
-                    |a: &usize, b: &usize| capture_order(&dataset.images[*a], &dataset.images[*b]).is_eq();
-                sequence.chunk_by(moment).collect()
-            })
+            .map(|sequence| sequence.chunk_by(moment).map(<[usize]>::to_vec).collect())
             .collect();
         let viewpoints = viewpoints(dataset, poses);
-        let moment_of = |images: &&[usize]| {
+        let by_settings = |index: usize| settings.as_ref().map_or(0.0, |settings| settings[index]);
+        let moment_of = |images: &Vec<usize>| {
             let known = images.iter().copied().find_map(|index| Some((index, known[index]?)));
             Moment {
-                gain: known.map(|(index, gain)| gain.map(|g| g - settings[index])),
+                gain: known.map(|(index, gain)| gain.map(|g| g - by_settings(index))),
                 viewpoint: viewpoints[images[0]],
             }
         };
-        let mut moments: Vec<Vec<Moment>> =
-            sequences.iter().map(|sequence| sequence.iter().map(moment_of).collect()).collect();
-        fill_unknown(&mut moments);
+        let sequences: Vec<Vec<Moment>> =
+            images.iter().map(|sequence| sequence.iter().map(moment_of).collect()).collect();
+        let mut filled = sequences.clone();
+        fill_unknown(&mut filled);
         let mut gains = vec![None; dataset.images.len()];
-        for (images, moment) in sequences.iter().flatten().zip(moments.into_iter().flatten()) {
-            images
-                .iter()
-                .for_each(|&index| gains[index] = moment.gain.map(|rest| rest.map(|r| r + settings[index])));
+        for (images, moment) in images.iter().flatten().zip(filled.into_iter().flatten()) {
+            for &index in images {
+                gains[index] = moment.gain.map(|rest| rest.map(|r| r + by_settings(index)));
+            }
         }
-        Exposures(gains)
+        Exposures { sequences, images, settings, gains, metering: None }
     }
 }
 
 impl Exposures {
-    /// Log gain of an image.
+    /// Log gain of an image, learnt or predicted by its neighbours.
     #[must_use]
     pub fn log_gain(&self, index: usize) -> Option<[f32; 3]> {
-        self.0.get(index).copied().flatten()
+        self.gains.get(index).copied().flatten()
+    }
+
+    /// Log gain of an image whose view is `rendered` without gain (RGB, interleaved).
+    pub(crate) fn log_gain_of_view(&self, index: usize, rendered: &[f32]) -> Option<[f32; 3]> {
+        let metered = || self.metering.as_ref()?.log_gain(index, metering::log_brightness(rendered)?);
+        metered().or_else(|| self.log_gain(index))
+    }
+
+    /// Measures how the camera has followed the brightness of the scene, from the training images.
+    pub(crate) fn meter(&mut self, loader: &Loader) {
+        // Where settings explain the gains, they say what the camera did.
+        if self.settings.is_none() {
+            self.metering = metering::measure(&self.sequences, &self.images, loader);
+        }
     }
 }
 
@@ -184,10 +212,10 @@ const MIN_SETTINGS: usize = 8;
 const MIN_EXPLAINED_VARIANCE: f64 = 0.5;
 
 /// The part of each image's log gain that the camera settings predict, equal for all channels: the least-squares line
-/// through stops and mean log gains of the images with a known gain, minus its mean. It is 0 for all images if the line
-/// explains little, for instance because the camera followed the light.
-fn predict_from_settings(known: &[Option<[f32; 3]>], stops: &[f64]) -> Vec<f32> {
-    let brightness = |gain: &[f32; 3]| gain.iter().map(|&g| f64::from(g)).sum::<f64>() / 3.0;
+/// through stops and mean log gains of the images with a known gain, minus its mean. `None` if the line explains little,
+/// for instance because the camera followed the light.
+fn predict_from_settings(known: &[Option<[f32; 3]>], stops: &[f64]) -> Option<Vec<f32>> {
+    let brightness = |gain: &[f32; 3]| mean(*gain);
     let pairs: Vec<[f64; 2]> = known
         .iter()
         .zip(stops)
@@ -199,8 +227,13 @@ fn predict_from_settings(known: &[Option<[f32; 3]>], stops: &[f64]) -> Vec<f32> 
     let [xx, xy, yy] = [product(0, 0), product(0, 1), product(1, 1)];
     let explains =
         pairs.len() >= MIN_SETTINGS && xx > 0.0 && yy > 0.0 && xy * xy >= MIN_EXPLAINED_VARIANCE * xx * yy;
-    let slope = if explains { xy / xx } else { 0.0 };
-    stops.iter().map(|stops| (slope * (stops - mean[0])) as f32).collect()
+    let slope = xy / xx;
+    explains.then(|| stops.iter().map(|stops| (slope * (stops - mean[0])) as f32).collect())
+}
+
+/// Mean of the channels.
+fn mean(gain: [f32; 3]) -> f64 {
+    gain.iter().map(|&g| f64::from(g)).sum::<f64>() / 3.0
 }
 
 /// Added to the distance of viewpoints, so that of two that are both close none is far in comparison.
@@ -255,9 +288,17 @@ fn median_distance(positions: &[[f64; 3]]) -> Option<f64> {
     median(positions.iter().map(|position| se3::distance(*position, centre)).collect())
 }
 
-/// Fills in unknown gains of sequences with those predicted by their neighbours, multiplied by the shrinkage factor.
+/// Fills in unknown gains of sequences with those predicted by their neighbours.
 fn fill_unknown(sequences: &mut [Vec<Moment>]) {
-    let told: Vec<Vec<_>> = sequences
+    let told = trusted(sequences);
+    for (moment, told) in sequences.iter_mut().flatten().zip(told.into_iter().flatten()) {
+        moment.gain = moment.gain.or(told);
+    }
+}
+
+/// What the neighbours of each moment predict, multiplied by the shrinkage factor.
+fn trusted(sequences: &[Vec<Moment>]) -> Vec<Vec<Option<[f32; 3]>>> {
+    let mut told: Vec<Vec<_>> = sequences
         .iter()
         .map(|moments| (0..moments.len()).map(|at| predict_from_neighbours(moments, at)).collect())
         .collect();
@@ -269,9 +310,8 @@ fn fill_unknown(sequences: &mut [Vec<Moment>]) {
         }
     }
     let trust = if square > 0.0 { (product / square).clamp(0.0, 1.0) as f32 } else { 0.0 };
-    for (moment, told) in sequences.iter_mut().flatten().zip(told.into_iter().flatten()) {
-        moment.gain = moment.gain.or(told.map(|told| told.map(|t| trust * t)));
-    }
+    told.iter_mut().flatten().flatten().flatten().for_each(|value| *value *= trust);
+    told
 }
 
 /// The gain that the others predict at position `at` of a sequence: linear between the known ones before and after it,
@@ -452,7 +492,7 @@ mod tests {
             .enumerate()
             .map(|(i, stops)| (i % 4 != 1).then(|| [0.1, 0.0, -0.1].map(|c| c + 0.3 * *stops as f32 - 0.4)))
             .collect();
-        let told = predict_from_settings(&line, &stops);
+        let told = predict_from_settings(&line, &stops).unwrap();
         let known: Vec<f64> = (0..12).filter(|i| i % 4 != 1).map(|i| stops[i]).collect();
         let mean = known.iter().sum::<f64>() / known.len() as f64;
         for (told, stops) in told.iter().zip(&stops) {
@@ -460,10 +500,10 @@ mod tests {
         }
         // The camera followed the light: brighter settings, same images.
         let even: Vec<_> = (0..12u8).map(|i| Some([if i % 2 == 0 { 0.01f32 } else { -0.01 }; 3])).collect();
-        assert_eq!(predict_from_settings(&even, &stops), vec![0.0; 12]);
+        assert_eq!(predict_from_settings(&even, &stops), None);
         let few: Vec<_> = line.iter().enumerate().map(|(i, gain)| gain.filter(|_| i < 8)).collect();
-        assert_eq!(predict_from_settings(&few, &stops), vec![0.0; 12]);
-        assert_eq!(predict_from_settings(&[None, None], &[1.0, 2.0]), [0.0; 2]);
+        assert_eq!(predict_from_settings(&few, &stops), None);
+        assert_eq!(predict_from_settings(&[None, None], &[1.0, 2.0]), None);
     }
 
     #[test]
