@@ -166,6 +166,7 @@ fn a_scene_is_trained_in_blocks_with_the_same_bytes_wherever_it_was_stopped() {
     assert!(events.iter().any(|event| matches!(event, Event::RunFolder(folder) if *folder == whole)));
     let expected = results(&whole);
     assert_eq!(expected.iter().filter(|(name, _)| name.ends_with("splats.ply")).count(), 4);
+    assert!(expected.iter().any(|(name, _)| name == "blocks/map.png"));
 
     // Stopped in each of its parts, and with other threads each time.
     let places = ["coarsely", "divided", "in block 1", "in block 2", "merged"];

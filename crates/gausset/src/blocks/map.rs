@@ -14,23 +14,25 @@ use gausset_io::image::caption::{draw_text, fitting, text_size};
 const SIDE: u32 = 1200;
 /// Shorter side at least, px: a street.
 const MIN_SIDE: u32 = 240;
-/// Fractions of sorted coordinates between which splats and cameras are shown: those far away are not.
+/// Fractions of sorted coordinates between which splats and cameras fill the view: those far away do not count.
 const SHOWN_QUANTILES: [f64; 2] = [0.02, 0.98];
 /// Border around them, as a fraction of their extent.
 const BORDER: f64 = 0.05;
-/// Largest radius of a splat, px: one that is larger hides what it stands before.
+/// Largest radius of a splat, px: one that is larger would hide what lies below it.
 const MAX_RADIUS: f64 = 12.0;
 /// Half the side of the square of a camera, px.
 const CAMERA: i64 = 3;
 /// Size of a pixel of the captions, px.
 const TEXT: u32 = 2;
+/// Farther than any pixel.
+const FAR: f64 = 1e6;
 
 const BORDERS: [u8; 3] = [255, 220, 0];
 const IN_ONE: [u8; 3] = [255, 255, 255];
 const IN_SEVERAL: [u8; 3] = [80, 170, 255];
 const IN_NONE: [u8; 3] = [255, 60, 60];
 const INK: [u8; 3] = [0, 0, 0];
-const LEGEND: &str = "cameras: white in one block, blue in several, red in none";
+const LEGEND: [&str; 3] = ["white: camera in one block", "blue: in several", "red: in none"];
 
 /// The part of the ground that is shown.
 struct View {
@@ -63,7 +65,8 @@ pub(super) fn draw(coarse: &Splats, division: &Division, dataset: &Dataset) -> R
             1 => IN_ONE,
             _ => IN_SEVERAL,
         };
-        let [x, y] = view.pixel(camera).map(|v| v as i64);
+        // Casts saturate: a camera far outside stays there.
+        let [x, y] = view.pixel(camera).map(|v| v.clamp(-FAR, FAR) as i64);
         fill(&mut picture, [x - CAMERA, y - CAMERA], [x + CAMERA, y + CAMERA], INK);
         fill(&mut picture, [x - CAMERA + 1, y - CAMERA + 1], [x + CAMERA - 1, y + CAMERA - 1], colour);
     }
@@ -75,12 +78,11 @@ pub(super) fn draw(coarse: &Splats, division: &Division, dataset: &Dataset) -> R
         let middle = [0, 1].map(|k| (low[k] + high[k]) / 2.0);
         write(&mut picture, [middle[0] - width / 2.0, middle[1] - height / 2.0], &text);
     }
-    let margin = f64::from(4 * TEXT);
-    write(
-        &mut picture,
-        [margin, f64::from(view.size[1]) - margin - f64::from(text_size("", TEXT)[1])],
-        LEGEND,
-    );
+    let line = f64::from(text_size("", TEXT)[1]);
+    for (from_bottom, text) in (1..).zip(LEGEND.iter().rev()) {
+        let top = f64::from(view.size[1]) - f64::from(from_bottom) * 1.5 * line;
+        write(&mut picture, [line / 2.0, top], text);
+    }
     picture
 }
 
@@ -114,9 +116,9 @@ impl View {
     /// The splats as discs of one colour, the highest first.
     fn draw_splats(&self, splats: &Splats, division: &Division, places: &[[f64; 2]]) -> RgbImage8 {
         let up = cross(division.ground.axes[0], division.ground.axes[1]);
-        let height = |i: usize| dot(up, splats.means[i].map(f64::from));
+        let heights: Vec<f64> = splats.means.iter().map(|mean| dot(up, mean.map(f64::from))).collect();
         let mut order: Vec<usize> = (0..splats.len()).collect();
-        order.sort_by(|&a, &b| height(b).total_cmp(&height(a)).then(a.cmp(&b)));
+        order.sort_unstable_by(|&a, &b| heights[b].total_cmp(&heights[a]).then(a.cmp(&b)));
         let pixels = (self.size[0] * self.size[1]) as usize;
         let (mut colours, mut left) = (vec![0f32; 3 * pixels], vec![1f32; pixels]);
         for i in order {
@@ -201,6 +203,9 @@ fn fill(picture: &mut RgbImage8, from: [i64; 2], to: [i64; 2], colour: [u8; 3]) 
 
 /// Writes a line of text on a dark ground.
 fn write(picture: &mut RgbImage8, corner: [f64; 2], text: &str) {
+    if text.is_empty() {
+        return;
+    }
     let corner = corner.map(|v| v.max(0.0) as u32);
     let [width, height] = text_size(text, TEXT);
     let [from, to] = [corner, [corner[0] + width, corner[1] + height]].map(|corner| corner.map(i64::from));

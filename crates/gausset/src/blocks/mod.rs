@@ -113,10 +113,12 @@ pub fn divide(task: Task, settings: RunSettings, host: &mut Host<'_>) -> Result<
             None
         }
         Prepared::Divided(divided) => {
+            let (division, splats, _) = &*divided;
             // The run folder may have moved since it was divided.
-            job.folder.write_commands(&divided.0, job.whole.folder())?;
-            job.report_division(&divided.0);
-            Some(divided.0.blocks.len())
+            job.folder.write_commands(division, job.whole.folder())?;
+            job.folder.write_map(&map::draw(splats, division, job.whole.dataset()))?;
+            job.report_division(division);
+            Some(division.blocks.len())
         }
     })
 }

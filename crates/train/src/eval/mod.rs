@@ -154,15 +154,10 @@ impl Evaluation {
     pub fn begin(
         engine: &dyn Engine,
         loader: &Loader,
-        mut options: EvalOptions,
+        options: EvalOptions,
         pictures: Option<EvalOutput>,
     ) -> Result<Self, EvalError> {
         let dataset = loader.dataset();
-        if options.split == Split::Test
-            && let Some(exposures) = &mut options.exposures
-        {
-            exposures.meter(loader);
-        }
         let views: &[usize] = match options.split {
             Split::Train => &dataset.split.train,
             Split::Test => &dataset.split.test,
@@ -215,6 +210,12 @@ impl Evaluation {
             return Err(EvalError::Stopped);
         }
         let _span = gausset_prof::span(Stage::Eval.name());
+        if position == 0
+            && self.options.split == Split::Test
+            && let Some(exposures) = &mut self.options.exposures
+        {
+            exposures.meter(loader, stop);
+        }
         loader.prefetch(&self.views[position..self.views.len().min(position + LOOKAHEAD)]);
         match loader.get(index) {
             Ok(target) => self.score(index, &target, engine, loader.dataset(), stop)?,

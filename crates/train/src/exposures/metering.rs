@@ -7,9 +7,13 @@
 //! minimise  Σ ((g - Pg) + b (s - Ps))²     over the training images, 0 <= b <= 1 (1: all images are equally bright)
 //! ```
 //! Then `P(g + b s) - b s` is a second prediction of `g`. It is averaged with `Pg`, weighted by the inverse of the mean
-//! squared leave-one-out error of each: metering is exact where the light changes between distant views, neighbours are
-//! where views are close (research/experiments.md, *Exposure*).
+//! squared leave-one-out error of each: metering is better where views are far apart, neighbours where they are close
+//! (research/experiments.md, *Exposure*).
 
+use std::sync::Arc;
+use std::sync::atomic::{AtomicBool, Ordering};
+
+use gausset_core::TargetImage;
 use gausset_io::dataset::Loader;
 
 use super::{Moment, fill_unknown, mean, predict_from_neighbours, trusted};
@@ -40,19 +44,21 @@ impl Metering {
     }
 }
 
-/// Natural logarithm of the mean of colours; `None` for black.
+/// Natural logarithm of the mean of colours, of which none counts as brighter than white; `None` for black.
 pub(super) fn log_brightness(colours: &[f32]) -> Option<f32> {
-    let sum: f64 = colours.iter().map(|&value| f64::from(value)).sum();
+    let sum: f64 = colours.iter().map(|&value| f64::from(value.min(1.0))).sum();
     let brightness = libm::log(sum / colours.len() as f64);
     brightness.is_finite().then_some(brightness as f32)
 }
 
-/// Measures it from the training images; `None` if there are too few or too many of them, or several at one moment (one
-/// exposure for several views), or one that cannot be read, or that is transparent.
+/// Measures it from the training images; `None` if there are too few or too many of them, several at one moment (one
+/// exposure for several views), if one cannot be read, is transparent or masked (its render shows more), or if `stop`
+/// is set.
 pub(super) fn measure(
     sequences: &[Vec<Moment>],
     images: &[Vec<Vec<usize>>],
     loader: &Loader,
+    stop: &AtomicBool,
 ) -> Option<Metering> {
     let all: Vec<usize> = images
         .iter()
@@ -68,11 +74,15 @@ pub(super) fn measure(
     let mut brightness = vec![None; loader.dataset().images.len()];
     for (at, &index) in training.iter().enumerate() {
         loader.prefetch(&training[at..training.len().min(at + LOOKAHEAD)]);
-        let target = loader.get(index).ok().filter(|target| target.alpha.is_none())?;
+        if stop.load(Ordering::Relaxed) {
+            return None;
+        }
+        let is_whole = |target: &Arc<TargetImage>| target.alpha.is_none() && target.mask.is_none();
+        let target = loader.get(index).ok().filter(is_whole)?;
         let sum: u64 = target.rgb.iter().map(|&value| u64::from(value)).sum();
         let value = libm::log(sum as f64 / (255.0 * target.rgb.len() as f64)) as f32;
+        // A black image tells nothing.
         brightness[index] = Some(value).filter(|value| value.is_finite());
-        brightness[index]?;
     }
     let by_moment: Vec<Vec<Option<f32>>> =
         images.iter().map(|sequence| sequence.iter().map(|moment| brightness[moment[0]]).collect()).collect();
@@ -207,6 +217,8 @@ mod tests {
         assert_eq!(fit(&[], &[]), None);
         assert_eq!(log_brightness(&[0.0; 3]), None);
         assert_eq!(log_brightness(&[]), None);
+        assert_eq!(log_brightness(&[f32::NAN, 0.5, 0.5]), log_brightness(&[1.0, 0.5, 0.5]));
+        assert_eq!(log_brightness(&[100.0, 1.0, 1.0]), Some(0.0));
         assert!((log_brightness(&[0.5, 0.25, 0.75]).unwrap() - 0.5f32.ln()).abs() < 1e-6);
         let metering = Metering { slope: 0.5, mean: -1.0, at_mean: vec![None, Some([0.5, 0.25, 0.75])] };
         assert_eq!(metering.log_gain(0, -1.0), None);

@@ -10,7 +10,7 @@
 //!
 //! If the EXIF data of all images state exposure time, f-number and ISO, and these explain the gains of the training
 //! images, they are applied first and the neighbours predict the remainder. Otherwise the brightness of the render
-//! contributes, as far as the camera has followed that of the scene ([`metering`]). Nothing is learnt from held-out images.
+//! contributes, as far as the camera has followed that of the scene (`metering.rs`). Nothing is learnt from held-out images.
 
 mod metering;
 
@@ -18,6 +18,7 @@ use std::cmp::Ordering;
 use std::collections::BTreeMap;
 use std::io::Write;
 use std::path::{Path, PathBuf};
+use std::sync::atomic::AtomicBool;
 
 use gausset_core::engine::{CorrectionGroup, CorrectionKind};
 use gausset_core::statistics::median;
@@ -189,11 +190,12 @@ impl Exposures {
         metered().or_else(|| self.log_gain(index))
     }
 
-    /// Measures how the camera has followed the brightness of the scene, from the training images.
-    pub(crate) fn meter(&mut self, loader: &Loader) {
+    /// Measures how the camera has followed the brightness of the scene, from the training images. Ends early if `stop`
+    /// is set.
+    pub(crate) fn meter(&mut self, loader: &Loader, stop: &AtomicBool) {
         // Where settings explain the gains, they say what the camera did.
         if self.settings.is_none() {
-            self.metering = metering::measure(&self.sequences, &self.images, loader);
+            self.metering = metering::measure(&self.sequences, &self.images, loader, stop);
         }
     }
 }
