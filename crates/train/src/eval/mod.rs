@@ -240,7 +240,9 @@ impl Evaluation {
         let image = &dataset.images[index];
         let pose = self.similarity.apply_to_pose(&image.pose);
         let mut rendering = engine.render(&image.camera, &pose, &options.render, Outputs::All)?;
-        let gain = |exposures: &Exposures| exposures.log_gain_of_view(index, &rendering.color);
+        let gain = |exposures: &Exposures| {
+            exposures.log_gain_of_view(index, &rendering.color, target.mask.as_deref())
+        };
         if let Some(gain) = options.exposures.as_ref().and_then(gain) {
             expose(&mut rendering.color, gain);
             self.exposed += 1;

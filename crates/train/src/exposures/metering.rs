@@ -10,10 +10,8 @@
 //! squared leave-one-out error of each: metering is better where views are far apart, neighbours where they are close
 //! (research/experiments.md, *Exposure*).
 
-use std::sync::Arc;
 use std::sync::atomic::{AtomicBool, Ordering};
 
-use gausset_core::TargetImage;
 use gausset_io::dataset::Loader;
 
 use super::{Moment, fill_unknown, mean, predict_from_neighbours, trusted};
@@ -22,6 +20,9 @@ use super::{Moment, fill_unknown, mean, predict_from_neighbours, trusted};
 const MIN_IMAGES: usize = 8;
 /// Maximum number of training images. Of more, neighbours are so close that they tell enough, and reading all takes long.
 const MAX_IMAGES: usize = 500;
+/// A colour counts as at most this. What darker images show as white is brighter than 1 without gain; still brighter are
+/// artefacts.
+const BRIGHTEST: f32 = 4.0;
 /// Images announced to the loader in advance.
 const LOOKAHEAD: usize = 8;
 
@@ -44,16 +45,26 @@ impl Metering {
     }
 }
 
-/// Natural logarithm of the mean of colours, of which none counts as brighter than white; `None` for black.
-pub(super) fn log_brightness(colours: &[f32]) -> Option<f32> {
-    let sum: f64 = colours.iter().map(|&value| f64::from(value.min(1.0))).sum();
-    let brightness = libm::log(sum / colours.len() as f64);
+/// Natural logarithm of the mean of the pixels that a mask keeps, given as mean of their channels; `None` for black, or if
+/// there are none.
+pub(super) fn log_brightness(pixels: impl Iterator<Item = f64>, mask: Option<&[u8]>) -> Option<f32> {
+    let is_kept = |at: usize| mask.is_none_or(|mask| mask.get(at).is_some_and(|&value| value != 0));
+    let [mut sum, mut count] = [0.0f64; 2];
+    for (_, value) in pixels.enumerate().filter(|&(at, _)| is_kept(at)) {
+        sum += value;
+        count += 1.0;
+    }
+    let brightness = libm::log(sum / count);
     brightness.is_finite().then_some(brightness as f32)
 }
 
+/// The pixels of a render (RGB, interleaved), for [`log_brightness`].
+pub(super) fn rendered_pixels(colours: &[f32]) -> impl Iterator<Item = f64> {
+    colours.chunks_exact(3).map(|pixel| pixel.iter().map(|&v| f64::from(v.min(BRIGHTEST))).sum::<f64>() / 3.0)
+}
+
 /// Measures it from the training images; `None` if there are too few or too many of them, several at one moment (one
-/// exposure for several views), if one cannot be read, is transparent or masked (its render shows more), or if `stop`
-/// is set.
+/// exposure for several views), if one cannot be read or is transparent, or if `stop` is set.
 pub(super) fn measure(
     sequences: &[Vec<Moment>],
     images: &[Vec<Vec<usize>>],
@@ -77,12 +88,9 @@ pub(super) fn measure(
         if stop.load(Ordering::Relaxed) {
             return None;
         }
-        let is_whole = |target: &Arc<TargetImage>| target.alpha.is_none() && target.mask.is_none();
-        let target = loader.get(index).ok().filter(is_whole)?;
-        let sum: u64 = target.rgb.iter().map(|&value| u64::from(value)).sum();
-        let value = libm::log(sum as f64 / (255.0 * target.rgb.len() as f64)) as f32;
-        // A black image tells nothing.
-        brightness[index] = Some(value).filter(|value| value.is_finite());
+        let target = loader.get(index).ok().filter(|target| target.alpha.is_none())?;
+        let mean = |pixel: &[u8]| pixel.iter().map(|&value| f64::from(value)).sum::<f64>() / (3.0 * 255.0);
+        brightness[index] = log_brightness(target.rgb.chunks_exact(3).map(mean), target.mask.as_deref());
     }
     let by_moment: Vec<Vec<Option<f32>>> =
         images.iter().map(|sequence| sequence.iter().map(|moment| brightness[moment[0]]).collect()).collect();
@@ -215,11 +223,15 @@ mod tests {
         let (moments, brightness) = sequence(&[0.3; 20], |_, _| 0.0);
         assert_eq!(fit(&[moments], &[brightness]), None);
         assert_eq!(fit(&[], &[]), None);
-        assert_eq!(log_brightness(&[0.0; 3]), None);
-        assert_eq!(log_brightness(&[]), None);
-        assert_eq!(log_brightness(&[f32::NAN, 0.5, 0.5]), log_brightness(&[1.0, 0.5, 0.5]));
-        assert_eq!(log_brightness(&[100.0, 1.0, 1.0]), Some(0.0));
-        assert!((log_brightness(&[0.5, 0.25, 0.75]).unwrap() - 0.5f32.ln()).abs() < 1e-6);
+        let of = |colours: &[f32], mask: Option<&[u8]>| log_brightness(rendered_pixels(colours), mask);
+        assert_eq!(of(&[0.0; 3], None), None);
+        assert_eq!(of(&[], None), None);
+        assert_eq!(of(&[f32::NAN, 100.0, 1.0], None), of(&[3.0; 3], None));
+        assert!((of(&[0.5, 0.25, 0.75], None).unwrap() - 0.5f32.ln()).abs() < 1e-6);
+        // Of two pixels, the mask keeps the second.
+        let two = [0.9, 0.9, 0.9, 0.5, 0.5, 0.5];
+        assert_eq!(of(&two, Some(&[0, 255])), of(&two[3..], None));
+        assert_eq!(of(&two, Some(&[0, 0])), None);
         let metering = Metering { slope: 0.5, mean: -1.0, at_mean: vec![None, Some([0.5, 0.25, 0.75])] };
         assert_eq!(metering.log_gain(0, -1.0), None);
         assert_eq!(metering.log_gain(2, -1.0), None);

@@ -184,9 +184,18 @@ impl Exposures {
         self.gains.get(index).copied().flatten()
     }
 
-    /// Log gain of an image whose view is `rendered` without gain (RGB, interleaved).
-    pub(crate) fn log_gain_of_view(&self, index: usize, rendered: &[f32]) -> Option<[f32; 3]> {
-        let metered = || self.metering.as_ref()?.log_gain(index, metering::log_brightness(rendered)?);
+    /// Log gain of an image whose view is `rendered` without gain (RGB, interleaved). A mask is 0 at pixels that do not
+    /// count.
+    pub(crate) fn log_gain_of_view(
+        &self,
+        index: usize,
+        rendered: &[f32],
+        mask: Option<&[u8]>,
+    ) -> Option<[f32; 3]> {
+        let metered = || {
+            let brightness = metering::log_brightness(metering::rendered_pixels(rendered), mask)?;
+            self.metering.as_ref()?.log_gain(index, brightness)
+        };
         metered().or_else(|| self.log_gain(index))
     }
 
