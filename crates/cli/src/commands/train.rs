@@ -149,8 +149,7 @@ pub(crate) fn run(args: TrainArgs, console: &Console) -> Result<Status, EarlyExi
         let [commands, map] = ["commands.txt", "map.png"].map(|file| run.join("blocks").join(file));
         console.json_or_summary(&json!({ "blocks": count, "commands": commands, "map": map }), || {
             let finish = format!("gausset train --resume {}", shell_quote(&run));
-            let files = [commands, map].map(|path| path.display().to_string());
-            let [commands, map] = files;
+            let [commands, map] = [&commands, &map].map(|path| path.display().to_string());
             table::facts(&[("blocks", commands), ("map", map), ("then", finish)])
         })?;
         return Ok(Status::Done);

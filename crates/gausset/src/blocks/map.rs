@@ -65,7 +65,7 @@ pub(super) fn draw(coarse: &Splats, division: &Division, dataset: &Dataset) -> R
             1 => IN_ONE,
             _ => IN_SEVERAL,
         };
-        // Casts saturate: a camera far outside stays there.
+        // A camera far outside stays there.
         let [x, y] = view.pixel(camera).map(|v| v.clamp(-FAR, FAR) as i64);
         fill(&mut picture, [x - CAMERA, y - CAMERA], [x + CAMERA, y + CAMERA], INK);
         fill(&mut picture, [x - CAMERA + 1, y - CAMERA + 1], [x + CAMERA - 1, y + CAMERA - 1], colour);
@@ -90,12 +90,8 @@ impl View {
     fn of(places: &[[f64; 2]], cameras: &[[f64; 2]]) -> Self {
         let shown = [0, 1].map(|k| {
             let ranges = [places, cameras].map(|all| range(all.iter().map(|place| place[k])));
-            let [low, high] = ranges
-                .into_iter()
-                .flatten()
-                .reduce(|a, b| [a[0].min(b[0]), a[1].max(b[1])])
-                .unwrap_or_default();
-            [low, high]
+            let both = ranges.into_iter().flatten().reduce(|a, b| [a[0].min(b[0]), a[1].max(b[1])]);
+            both.unwrap_or_default()
         });
         let extent = shown.map(|[low, high]| high - low);
         let longer = extent[0].max(extent[1]);
