@@ -303,6 +303,11 @@ fn format_stage(stage: &Stage) -> String {
             let blocks = counted(*blocks as u64, "block");
             format!("merged {} splats of {blocks}", grouped(*splats))
         }
+        Stage::Borders { images, loss } => {
+            let images = counted(*images as u64, "held-out image");
+            let side = if *loss < 0.0 { "better" } else { "worse" };
+            format!("borders between blocks: {:.2} dB {side} than elsewhere, on {images}", loss.abs())
+        }
         Stage::BlocksStopped { place, run } => format!(
             "stopped {place}, checkpoint saved; resume with: gausset train --resume {}",
             shell_quote(run)

@@ -86,7 +86,7 @@ pub enum Event {
 }
 
 /// A stage of a job.
-#[derive(Clone, Debug, PartialEq, Eq)]
+#[derive(Clone, Debug, PartialEq)]
 pub enum Stage {
     /// A procedural scene is generated in this folder.
     MakeScene(PathBuf),
@@ -170,6 +170,13 @@ pub enum Stage {
         splats: u64,
         /// Number of blocks.
         blocks: usize,
+    },
+    /// The quality at the borders of merged blocks is measured.
+    Borders {
+        /// Number of held-out images that show borders.
+        images: usize,
+        /// How much lower the PSNR is there than elsewhere, compared with the coarse run, dB.
+        loss: f64,
     },
     /// The job was asked to stop in a part of a run in blocks; that part has saved a checkpoint.
     BlocksStopped {

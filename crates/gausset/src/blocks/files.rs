@@ -14,6 +14,7 @@ use gausset_train::{GivenCorrections, RecordedRun, TrainError, TrainOptions};
 use serde_json::json;
 
 use super::Contribution;
+use super::seam::Seam;
 use crate::Failure;
 
 /// Name of the folder, and its purpose in the ownership marker.
@@ -220,9 +221,14 @@ impl BlocksFolder {
         self.path.join(seal_name(index))
     }
 
-    /// Writes what each block has contributed.
-    pub(super) fn write_merged(&self, division: &Division, blocks: &[Contribution]) -> Result<(), Failure> {
-        let merged = json!({ "division": division.hash(), "blocks": blocks });
+    /// Writes what each block has contributed, and the quality at their borders, if it is known.
+    pub(super) fn write_merged(
+        &self,
+        division: &Division,
+        blocks: &[Contribution],
+        seam: Option<Seam>,
+    ) -> Result<(), Failure> {
+        let merged = json!({ "division": division.hash(), "blocks": blocks, "seam": seam });
         self.write(MERGED, &(serde_json::to_string_pretty(&merged).unwrap_or_default() + "\n"))
     }
 

@@ -8,7 +8,7 @@
 //! RUN/blocks/map.png      the coarse splats from above, with cells and cameras
 //! RUN/blocks/001/, …      the runs of the blocks, one after the other
 //! RUN/blocks/001.json, … the hash of a block's splats
-//! RUN/blocks/merged.json  what each block has contributed
+//! RUN/blocks/merged.json  what each block has contributed, and the quality at their borders
 //! ```
 //! Every part is a run that resumes, and a finished part is not repeated. So the run resumes after an interruption anywhere,
 //! and its result has the same bytes.
@@ -16,6 +16,7 @@
 mod files;
 mod map;
 mod part;
+mod seam;
 mod status;
 mod survey;
 
@@ -27,7 +28,7 @@ use std::sync::Arc;
 
 use gausset_blocks::{BlockPlan, Division, DivisionSource, Ground, SetSize, block_sizes, choose_images};
 use gausset_core::Splats;
-use gausset_core::engine::{CorrectionGroup, Engine};
+use gausset_core::engine::{CorrectionGroup, Engine, RenderOptions};
 use gausset_io::atomic::{Disk, Overwrite};
 use gausset_io::dataset::{self, Tracks};
 use gausset_io::run_folder::{newest_checkpoint, splats_path};
@@ -500,14 +501,22 @@ impl<'a, 'h> BlocksJob<'a, 'h> {
                 cpu_seconds: outcome.summary.cpu_seconds,
             });
         }
-        folder.write_merged(division, &contributions)?;
         host.stage(Stage::Merged { splats: merged.len() as u64, blocks: contributions.len() });
         let record = &whole.recorded().record;
-        let (engine, _) = settings.device.engine_for_training(
+        let (mut engine, _) = settings.device.engine_for_training(
             config.threads(),
             Some((&record.device, &record.device_name)),
             host,
         )?;
+        let options = RenderOptions { sh_degree: config.recipe.sh_degree, ..survey::render_options(record) };
+        let sets = [&merged, coarse];
+        // Where memory is too small for it, the run says what it needs when it renders the set.
+        let seam = seam::measure(whole.dataset(), memory_bytes, options, sets, division, &mut *engine, host)
+            .unwrap_or_default();
+        if let Some(seam) = &seam {
+            host.stage(Stage::Borders { images: seam.images, loss: seam.loss });
+        }
+        folder.write_merged(division, &contributions, seam)?;
         let session = Session {
             dataset: Arc::clone(whole.dataset()),
             engine,

@@ -28,10 +28,7 @@ pub(super) fn shares(
 ) -> Result<Vec<Vec<f32>>, Failure> {
     let train = &dataset.split.train;
     let mut shares = vec![vec![0.0; cells.len()]; train.len()];
-    let near_plane = record
-        .near_plane
-        .map_or(RenderOptions::default().near_plane, |near| near / record.normalisation.unit);
-    let options = RenderOptions { sh_degree: 0, near_plane, ..RenderOptions::default() };
+    let options = RenderOptions { sh_degree: 0, ..render_options(record) };
     let mut rendering = Rendering::default();
     for (group, cells) in cells.chunks(3).enumerate() {
         engine.load_splats(coloured(coarse, places, cells), Vec::new())?;
@@ -54,6 +51,14 @@ pub(super) fn shares(
         }
     }
     Ok(shares)
+}
+
+/// How the splats of a run are rendered, in normalised coordinates.
+pub(super) fn render_options(record: &RunRecord) -> RenderOptions {
+    let near_plane = record
+        .near_plane
+        .map_or(RenderOptions::default().near_plane, |near| near / record.normalisation.unit);
+    RenderOptions { near_plane, ..RenderOptions::default() }
 }
 
 /// The splats with a channel for each of up to three cells.
