@@ -86,7 +86,7 @@ fn with_negative_numbers(command: clap::Command) -> clap::Command {
 }
 
 /// Arguments that name files to write.
-const OUTPUT_ARGUMENTS: [&str; 5] = ["output", "sheet", "csv", "profile", "keep"];
+const OUTPUT_ARGUMENTS: [&str; 6] = ["output", "sheet", "csv", "profile", "keep", "events"];
 /// Arguments whose folders may be written to. Their jobs know which files of the folder they read.
 const READ_WRITE_ARGUMENTS: [&str; 7] = ["data", "folder", "input", "photos", "resume", "run", "views_of"];
 

@@ -19,12 +19,14 @@ use std::io::{self, ErrorKind, IsTerminal, Write};
 
 use clap::builder::StyledStr;
 use gausset::{FILES_LEFT_OUT, Failure};
+use gausset_io::atomic::Disk;
 use gausset_io::text;
 use indicatif::ProgressBar;
 use serde::Serialize;
 use tracing_subscriber::filter::LevelFilter;
 
 use crate::EarlyExit;
+use crate::event_log::{self, EventLog};
 use crate::flags::settings_to_flags;
 use crate::lines::Lines;
 
@@ -56,6 +58,8 @@ pub(crate) struct Console {
     bar: RefCell<Option<ProgressBar>>,
     /// Number of warnings by kind, printed or not.
     warnings: RefCell<BTreeMap<&'static str, u64>>,
+    /// Where the events of a training are logged, if anywhere.
+    events: RefCell<Option<EventLog>>,
 }
 
 impl Console {
@@ -66,6 +70,29 @@ impl Console {
             is_terminal: stderr().is_terminal(),
             bar: RefCell::new(None),
             warnings: RefCell::default(),
+            events: RefCell::default(),
+        }
+    }
+
+    /// Logs the events of a training from now on. On stdout they take the place of its result.
+    pub(crate) fn log_events_to(&self, log: EventLog) {
+        self.events.replace(Some(log));
+    }
+
+    /// Logs an event, if there is a log. One that cannot be written is closed with a warning: training continues.
+    pub(crate) fn log_event(&self, line: impl FnOnce() -> Option<String>) {
+        let mut events = self.events.borrow_mut();
+        let Some((log, line)) = events.as_mut().and_then(|log| Some((log, line()?))) else { return };
+        let written = match log {
+            EventLog::Stdout => print_json(&line).map_err(|error| match error {
+                EarlyExit::Failed(failure) => failure.message,
+                _ => "stdout: closed by its reader".to_owned(),
+            }),
+            EventLog::File(log) => log.append_line(&Disk, &line).map_err(|error| error.to_string()),
+        };
+        if let Err(reason) = written {
+            *events = None;
+            self.warn("events", format!("{reason}; no more events are logged"));
         }
     }
 
@@ -116,6 +143,7 @@ impl Console {
 
     /// Prints an error on stderr, as one line or as a JSON object.
     pub(crate) fn failure(&self, failure: &Failure) {
+        self.log_event(|| Some(event_log::failure_line(failure)));
         if self.is_json {
             let object = serde_json::json!({ "error": failure });
             self.print_above_bar(&settings_to_flags(&escape_json(&object.to_string())));
@@ -178,7 +206,9 @@ impl Console {
         object: &impl Serialize,
         text: impl FnOnce() -> L,
     ) -> Result<(), EarlyExit> {
-        if self.verbosity == Verbosity::Quiet && !self.is_json {
+        if self.verbosity == Verbosity::Quiet && !self.is_json
+            || matches!(*self.events.borrow(), Some(EventLog::Stdout))
+        {
             return Ok(());
         }
         self.json_or_text(object, text)

@@ -8,6 +8,7 @@ use gausset_train::{RunProgress, RunStart, RunWarning, StereoReport, TrainError}
 
 use crate::commands::viewer::Viewer;
 use crate::console::Console;
+use crate::event_log;
 use crate::interrupt::Interrupt;
 use crate::lines::Lines;
 use crate::numbers::{counted, duration, grouped, three_digits};
@@ -101,6 +102,7 @@ impl<'a> EventPrinter<'a> {
     }
 
     fn handle(&mut self, event: Event) {
+        self.console.log_event(|| event_log::line_of(&event));
         match event {
             Event::Stage(stage) => {
                 self.part = RunPart::beginning(&stage);

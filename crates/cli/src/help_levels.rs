@@ -35,9 +35,10 @@ const COMMON: [&str; 19] = [
 ];
 
 /// Options of `--help-all` alone: details of the optimisation and of rare inputs.
-const RARE: [&str; 68] = [
+const RARE: [&str; 69] = [
     // What a run writes, and when.
     "log",
+    "events",
     "no-report",
     "keep-depth",
     "export-every",

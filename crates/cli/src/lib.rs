@@ -15,6 +15,7 @@ mod console;
 mod crash;
 mod describe;
 mod device;
+mod event_log;
 mod events;
 mod exit;
 mod flags;

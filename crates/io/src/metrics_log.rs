@@ -54,6 +54,16 @@ impl MetricsLog {
         Self::append_to(fs, path)
     }
 
+    /// Opens a log to append to it; only an incomplete last line and lines that are no JSON objects are removed. A missing
+    /// one is created.
+    ///
+    /// # Errors
+    /// Reading or writing failed.
+    pub fn resume(fs: &dyn FileSystem, path: &Path) -> Result<Self, WriteError> {
+        rewrite(fs, path, |line| serde_json::from_slice(line).is_ok_and(|record: Value| record.is_object()))?;
+        Self::append_to(fs, path)
+    }
+
     /// Sets the size at which the log is thinned.
     #[must_use]
     pub fn with_limit(self, limit_bytes: u64) -> Self {
@@ -66,9 +76,17 @@ impl MetricsLog {
     /// The write failed. The log stays usable; readers drop an incomplete line.
     pub fn append(&mut self, fs: &dyn FileSystem, record: &impl Serialize) -> Result<(), WriteError> {
         let io_error = |source| WriteError::Io { path: self.path.clone(), action: "write", source };
-        let mut line = if self.is_incomplete { vec![b'\n'] } else { Vec::new() };
-        serde_json::to_writer(&mut line, record).map_err(|e| io_error(e.into()))?;
-        line.push(b'\n');
+        let line = serde_json::to_string(record).map_err(|e| io_error(e.into()))?;
+        self.append_line(fs, &line)
+    }
+
+    /// Appends a record that is one line of JSON already.
+    ///
+    /// # Errors
+    /// As [`Self::append`].
+    pub fn append_line(&mut self, fs: &dyn FileSystem, record: &str) -> Result<(), WriteError> {
+        let start = if self.is_incomplete { "\n" } else { "" };
+        let line = format!("{start}{record}\n").into_bytes();
         if self.bytes + line.len() as u64 > self.limit_bytes {
             self.thin(fs)?;
         }

@@ -112,8 +112,9 @@ pub(crate) fn run(args: &DemoArgs, console: &Console) -> Result<Status, EarlyExi
     // Signals are only handled from here: a partly generated scene is useless, so during generation a signal ends the
     // program.
     let interrupt = Interrupt::watch();
-    let conditions =
-        args.records.apply_to(RunSettings { profile: args.profile, ..args.compute.device.conditions() });
+    let conditions = args
+        .records
+        .apply_to(RunSettings { profile: args.profile, ..args.compute.device.conditions() }, console)?;
     let mut viewer = args.viewer.start(&args.output, &interrupt, console)?;
     let trained = run_job_with_viewer(&interrupt, console, viewer.as_mut(), |host| {
         training::train(task, conditions, host)

@@ -255,7 +255,7 @@ pub(crate) fn run(args: &RunArgs, console: &Console) -> Result<Status, EarlyExit
     };
     let given = args.more.merge(args.options.clone())?;
     let training = TrainOptions { threads: Some(args.compute.threads), ..given };
-    let conditions = args.records.apply_to(args.compute.device.conditions());
+    let conditions = args.records.apply_to(args.compute.device.conditions(), console)?;
     let mut viewer = args.viewer.start(&args.output, &interrupt, console)?;
     let job = |host: &mut Host<'_>| photos::run(&options, &training, conditions, host);
     let done = run_job_with_viewer(&interrupt, console, viewer.as_mut(), job);

@@ -124,7 +124,8 @@ fn default_run_folder(data: Option<&Path>) -> PathBuf {
 
 /// Runs the command.
 pub(crate) fn run(args: TrainArgs, console: &Console) -> Result<Status, EarlyExit> {
-    let conditions = args.records.apply_to(RunSettings { profile: args.profile, ..args.device.conditions() });
+    let conditions =
+        args.records.apply_to(RunSettings { profile: args.profile, ..args.device.conditions() }, console)?;
     let viewer = args.viewer.clone();
     let (is_named, data) = (args.output.is_some() || args.resume.is_some(), args.data.clone());
     if args.block.is_some() && args.resume.is_none() {

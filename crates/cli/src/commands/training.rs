@@ -1,5 +1,7 @@
 //! Shared code of the commands that train.
 
+use std::path::PathBuf;
+
 use clap::Args;
 use clap::builder::PossibleValuesParser;
 use gausset::Failure;
@@ -9,6 +11,7 @@ use serde::Serialize;
 
 use crate::EarlyExit;
 use crate::console::Console;
+use crate::event_log::{self, EventLog};
 use crate::exit::Status;
 use crate::interrupt::{Interrupt, Signal};
 use crate::profiling;
@@ -22,12 +25,21 @@ pub(crate) struct RunOutputArgs {
     /// Do not write report.html at the end of the run.
     #[arg(long)]
     no_report: bool,
+    /// Also append the events of the training as JSON lines to FILE; - writes them to stdout instead of the result.
+    #[arg(long, value_name = "FILE")]
+    events: Option<PathBuf>,
 }
 
 impl RunOutputArgs {
-    /// The training conditions `others` with these arguments applied.
-    pub(crate) fn apply_to(&self, others: RunSettings) -> RunSettings {
-        RunSettings { report: !self.no_report, tensorboard: self.log.is_some(), ..others }
+    /// The training conditions `others` with these arguments applied. Opens the log of events.
+    ///
+    /// # Errors
+    /// The log of events cannot be opened.
+    pub(crate) fn apply_to(&self, others: RunSettings, console: &Console) -> Result<RunSettings, Failure> {
+        if let Some(path) = &self.events {
+            console.log_events_to(EventLog::open(path)?);
+        }
+        Ok(RunSettings { report: !self.no_report, tensorboard: self.log.is_some(), ..others })
     }
 }
 
@@ -60,5 +72,6 @@ pub(crate) fn training_status(trained: &Trained, interrupt: &Interrupt, console:
     if let Some(profile) = &trained.profile {
         console.note(profiling::report(profile));
     }
+    console.log_event(|| Some(event_log::end_line(trained)));
     if trained.is_stopped() { interrupted_status(interrupt) } else { Status::done(trained.has_skipped()) }
 }

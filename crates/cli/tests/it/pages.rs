@@ -349,3 +349,49 @@ fn the_curves_of_a_run_are_there_for_tensorboard() {
     assert!(count("train/loss") >= 2 && count("train/splats") == count("train/loss"));
     assert!(count("eval/psnr") >= 2 && count("eval/ssim") == count("eval/psnr"));
 }
+
+#[test]
+fn the_events_of_a_run_are_lines_of_json_in_a_file_or_on_stdout() {
+    let workshop = TestFolder::with_data();
+    let lines = |text: &str| -> Vec<Value> {
+        text.lines().map(|line| serde_json::from_str(line).expect("JSON")).collect()
+    };
+    let names = |lines: &[Value]| -> Vec<String> {
+        assert!(lines.iter().all(|line| line["schema"] == 1), "{lines:?}");
+        let names = lines.iter().filter_map(|line| line["event"].as_str());
+        names.filter(|name| !["progress", "density"].contains(name)).map(str::to_owned).collect()
+    };
+    let train = ["train", "data", "-o", "run", "--steps", "60", "--no-report", "--checkpoint-every", "30"];
+    let to = |place: &'static str| [&train[..], &["--force", "--events", place]].concat();
+    // On stdout the last line is the result.
+    let shown = lines(&workshop.succeed(&to("-")).stdout);
+    let expected = [
+        "stereo_begun",
+        "stereo_done",
+        "started",
+        "checkpointed",
+        "checkpointed",
+        "exported",
+        "evaluated",
+        "finished",
+    ];
+    assert_eq!(names(&shown), expected);
+    let last = &shown[shown.len() - 1];
+    assert_eq!((&last["steps"], &last["run"]), (&json!(60), &json!("run")));
+    assert_eq!(last["sha256"].as_str().map(str::len), Some(64));
+    // Each session is appended to a file: here a finished run once more, and one that is refused.
+    workshop.succeed(&to("events.jsonl"));
+    workshop.succeed(&["train", "--resume", "run", "--events", "events.jsonl"]);
+    assert_eq!(workshop.run(&[&train[..], &["--events", "events.jsonl"]].concat()).code, 2);
+    let written = lines(&String::from_utf8(workshop.read("events.jsonl")).expect("text"));
+    let is_end = |line: &&Value| line["event"] == "finished" || line["event"] == "failed";
+    let ends: Vec<&Value> = written.iter().filter(is_end).collect();
+    assert_eq!(ends.iter().map(|end| &end["event"]).collect::<Vec<_>>(), ["finished", "finished", "failed"]);
+    assert!(ends[0]["sha256"] == last["sha256"] && ends[1]["sha256"] == last["sha256"], "{ends:?}");
+    assert_eq!(ends[2]["error"]["code"], "exists");
+    // Other files stay as they are.
+    std::fs::write(workshop.path("notes.txt"), "notes").expect("write");
+    let refused = workshop.run(&to("notes.txt"));
+    assert!(refused.code == 2 && refused.stderr.contains("notes.txt"), "{refused:?}");
+    assert_eq!(workshop.read("notes.txt"), b"notes");
+}

@@ -117,7 +117,7 @@ pub(crate) fn run(args: &RunArgs, console: &Console) -> Result<Status, EarlyExit
         threads: args.compute.threads,
         ..PanoOptions::new(&args.input, &args.output)
     };
-    let conditions = args.records.apply_to(args.compute.device.conditions());
+    let conditions = args.records.apply_to(args.compute.device.conditions(), console)?;
     let mut viewer = args.viewer.start(&args.output, &interrupt, console)?;
     let job = |host: &mut Host<'_>| pano_run::run(&options, conditions, host);
     let done = match run_job_with_viewer(&interrupt, console, viewer.as_mut(), job) {

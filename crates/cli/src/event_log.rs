@@ -1,0 +1,164 @@
+//! `--events`: the events of a training as JSON lines in a file or on stdout, for other programs.
+//!
+//! The lines are those of [`gausset_train::Event::to_json`]. A run in blocks adds lines for its stages: the events after
+//! one belong to that part. The last line of a session is `finished`, with the hash of the splats, `stopped` or `failed`.
+
+use std::io::Read;
+use std::path::{Path, PathBuf};
+
+use gausset::training::Trained;
+use gausset::{Event, Failure, Stage};
+use gausset_io::atomic::{Disk, plain_reason};
+use gausset_io::input;
+use gausset_io::metrics_log::MetricsLog;
+use gausset_io::run_folder::splats_path;
+use gausset_train::Event as TrainingEvent;
+use serde_json::{Value, json};
+use sha2::{Digest, Sha256};
+
+/// First bytes of each line.
+const BEGINNING: &str = "{\"schema\":";
+
+/// Where the lines go.
+pub(crate) enum EventLog {
+    /// To stdout.
+    Stdout,
+    /// To the end of a file, whose size is limited as that of `metrics.jsonl`.
+    File(Box<MetricsLog>),
+}
+
+impl std::fmt::Debug for EventLog {
+    fn fmt(&self, f: &mut std::fmt::Formatter<'_>) -> std::fmt::Result {
+        f.write_str(if matches!(self, Self::Stdout) { "Stdout" } else { "File" })
+    }
+}
+
+impl EventLog {
+    /// Opens the log that an option names: `-` for stdout, else a new file or one with such lines.
+    ///
+    /// # Errors
+    /// The file holds something else, or cannot be read or written.
+    pub(crate) fn open(path: &Path) -> Result<Self, Failure> {
+        if path.as_os_str() == "-" {
+            return Ok(Self::Stdout);
+        }
+        check_is_log(path)?;
+        Ok(Self::File(Box::new(MetricsLog::resume(&Disk, path)?)))
+    }
+}
+
+/// Refuses a file that holds something else than events.
+fn check_is_log(path: &Path) -> Result<(), Failure> {
+    if path.symlink_metadata().is_err() {
+        return Ok(());
+    }
+    let mut found = Vec::new();
+    let read = input::open(path, input::NO_LIMIT)
+        .and_then(|file| file.take(BEGINNING.len() as u64).read_to_end(&mut found));
+    let what = match read {
+        Ok(_) if BEGINNING.as_bytes().starts_with(&found) => return Ok(()),
+        Ok(_) => "expected a new file or lines of events; choose another name".to_owned(),
+        Err(error) => plain_reason(&error).to_string(),
+    };
+    Err(Failure::new("exists", format!("--events: {}: {what}", path.display())))
+}
+
+/// The line of an event of a job; `None` if only people need it.
+pub(crate) fn line_of(event: &Event) -> Option<String> {
+    match event {
+        // `finished` follows once all files are written, with their hash.
+        Event::Training(event) if matches!(**event, TrainingEvent::Finished(_)) => None,
+        Event::Training(event) => Some(event.to_json()),
+        Event::Stage(stage) => stage_line(stage),
+        Event::Warning { topic, line } => Some(named("warning", json!({ "kind": topic, "line": line }))),
+        _ => None,
+    }
+}
+
+fn stage_line(stage: &Stage) -> Option<String> {
+    let line = match stage {
+        Stage::CoarseRun { images, steps } => {
+            named("coarse_run", json!({ "images": images, "steps": steps }))
+        }
+        Stage::Divided { images } => named("divided", json!({ "images": images })),
+        Stage::BlockRun { block, blocks, images, steps, .. } => {
+            named("block", json!({ "block": block, "blocks": blocks, "images": images, "steps": steps }))
+        }
+        Stage::Merged { splats, blocks } => named("merged", json!({ "splats": splats, "blocks": blocks })),
+        Stage::Borders { images, loss } => named("borders", json!({ "images": images, "loss": loss })),
+        _ => return None,
+    };
+    Some(line)
+}
+
+/// The last line of a training that has ended or stopped.
+pub(crate) fn end_line(trained: &Trained) -> String {
+    let run = &trained.folder;
+    if trained.is_stopped() {
+        return named("stopped", json!({ "step": trained.outcome.summary.steps, "run": run }));
+    }
+    let mut fields = json!(trained.outcome.summary);
+    fields["run"] = json!(run);
+    fields["sha256"] = json!(sha256_of(&splats_path(run)));
+    named("finished", fields)
+}
+
+/// The last line of a training that has failed.
+pub(crate) fn failure_line(failure: &Failure) -> String {
+    named("failed", json!({ "error": failure }))
+}
+
+/// A line with the version of the format, a name and fields.
+fn named(name: &str, fields: Value) -> String {
+    let start = format!("{BEGINNING}{},\"event\":\"{name}\"", TrainingEvent::SCHEMA);
+    let fields = fields.to_string();
+    format!("{start},{}", fields.trim_start_matches('{'))
+}
+
+/// SHA-256 of a file in hexadecimal; `None` if it cannot be read.
+fn sha256_of(path: &PathBuf) -> Option<String> {
+    let mut file = input::open(path, input::NO_LIMIT).ok()?;
+    let (mut hash, mut buffer) = (Sha256::new(), vec![0; 1 << 16]);
+    loop {
+        match file.read(&mut buffer).ok()? {
+            0 => return Some(hash.finalize().iter().map(|byte| format!("{byte:02x}")).collect()),
+            count => hash.update(&buffer[..count]),
+        }
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn only_a_new_file_or_lines_of_events_are_written_to() {
+        let folder = tempfile::tempdir().unwrap();
+        let path = folder.path().join("events.jsonl");
+        for (contents, is_refused) in [
+            (None, false),
+            (Some(""), false),
+            (Some("{\"schema\":1,\"event\":\"finished\"}\n"), false),
+            (Some("{\"schema\":1,\"ev"), false),
+            (Some("{\"step\": 1}\n"), true),
+            (Some("notes"), true),
+        ] {
+            if let Some(contents) = contents {
+                std::fs::write(&path, contents).unwrap();
+            }
+            let opened = EventLog::open(&path);
+            assert_eq!(opened.is_err(), is_refused, "{contents:?}");
+            if is_refused {
+                assert_eq!(std::fs::read_to_string(&path).unwrap(), contents.unwrap());
+            }
+        }
+    }
+
+    #[test]
+    fn a_line_begins_with_the_version_and_its_name() {
+        assert_eq!(
+            named("divided", json!({ "images": [1, 2] })),
+            r#"{"schema":1,"event":"divided","images":[1,2]}"#
+        );
+    }
+}
