@@ -1,8 +1,8 @@
 //! How much worse a merged set is next to the borders of its blocks than elsewhere, on held-out images.
 //!
-//! The pixels of an opaque surface are in the band of a border or in the rest. The loss is the difference of their PSNR,
-//! less the same difference of the coarse run, which has no borders: what lies there may be harder to reconstruct.
-//! Each image is first brought to the brightness of the photograph, by a factor per channel.
+//! The pixels of a surface that both sets show are in the band of a border or in the rest. The loss is the difference of
+//! their PSNR, less the same difference of the coarse run, which has no borders: what lies there may be harder to
+//! reconstruct. Each image is first brought to the brightness of the photograph, by a factor per channel.
 
 use std::sync::Arc;
 
@@ -66,6 +66,8 @@ struct View {
     camera: Camera,
     pose: Pose,
     target: TargetImage,
+    /// The merged set.
+    color: Vec<f32>,
     classes: Vec<u8>,
 }
 
@@ -91,7 +93,7 @@ pub(super) fn measure(
     let budget_bytes = usize::try_from(budget).unwrap_or(usize::MAX);
     let loader = Loader::new(Arc::clone(dataset), LoaderOptions { budget_bytes, threads: 0 });
     engine.load_splats(merged.clone(), Vec::new())?;
-    let (mut views, mut psnr) = (Vec::new(), [[0.0; 2]; 2]);
+    let mut views = Vec::new();
     for &index in held_out.iter().step_by(held_out.len().div_ceil(MAX_IMAGES)) {
         if host.is_stopping() {
             return Ok(None);
@@ -104,27 +106,32 @@ pub(super) fn measure(
             camera: image.camera.downscaled(factor),
             pose: image.pose,
             target: target.downscaled(factor),
+            color: Vec::new(),
             classes: Vec::new(),
         };
         let rendering = engine.render(&view.camera, &view.pose, &options, Outputs::All)?;
         view.classify(&rendering, division);
-        if let Some(found) = view.psnr(&rendering.color) {
-            (0..2).for_each(|class| psnr[0][class] += found[class]);
-            views.push(view);
-        }
+        view.color = rendering.color;
+        views.push(view);
     }
     engine.load_splats(coarse.clone(), Vec::new())?;
-    for view in &views {
-        let rendering = engine.render(&view.camera, &view.pose, &options, Outputs::Color)?;
-        let found = view.psnr(&rendering.color).unwrap_or_default();
-        (0..2).for_each(|class| psnr[1][class] += found[class]);
+    let (mut images, mut psnr) = (0, [[0.0; 2]; 2]);
+    for view in &mut views {
+        let rendering = engine.render(&view.camera, &view.pose, &options, Outputs::All)?;
+        view.keep_opaque(&rendering.alpha);
+        let found = [&view.color, &rendering.color].map(|color| view.psnr(color));
+        let [Some(found_merged), Some(found_coarse)] = found else { continue };
+        images += 1;
+        for (sums, found) in psnr.iter_mut().zip([found_merged, found_coarse]) {
+            sums.iter_mut().zip(found).for_each(|(sum, value)| *sum += value);
+        }
     }
-    if views.is_empty() {
+    if images == 0 {
         return Ok(None);
     }
-    let [psnr, coarse_psnr] = psnr.map(|classes| classes.map(|sum| sum / views.len() as f64));
+    let [psnr, coarse_psnr] = psnr.map(|classes| classes.map(|sum| sum / images as f64));
     let loss = (psnr[1] - psnr[0]) - (coarse_psnr[1] - coarse_psnr[0]);
-    Ok(Some(Seam { images: views.len(), loss, psnr, coarse_psnr }))
+    Ok(Some(Seam { images, loss, psnr, coarse_psnr }))
 }
 
 impl View {
@@ -149,6 +156,12 @@ impl View {
             if borders.has_nearby(division.ground.place_of(surface)) { 1 } else { 2 }
         };
         self.classes = (0..camera.pixels()).map(class).collect();
+    }
+
+    /// Leaves out the pixels where another render has no opaque surface: neither has a sky.
+    fn keep_opaque(&mut self, alpha: &[f32]) {
+        let see_through = self.classes.iter_mut().zip(alpha).filter(|(_, alpha)| **alpha <= MIN_ALPHA);
+        see_through.for_each(|(class, _)| *class = 0);
     }
 
     /// PSNR of a render in the bands and elsewhere, after a factor per channel; `None` where either class is too small.
@@ -218,7 +231,7 @@ mod tests {
         let pixels = camera.pixels();
         let target =
             TargetImage { width: 40, height: 30, rgb: vec![102; 3 * pixels], alpha: None, mask: None };
-        let mut view = View { camera, pose, target, classes: Vec::new() };
+        let mut view = View { camera, pose, target, color: Vec::new(), classes: Vec::new() };
         let rendering =
             Rendering { alpha: vec![0.95; pixels], depth: vec![9.5; pixels], ..Rendering::default() };
         let wide = division();
@@ -231,6 +244,10 @@ mod tests {
         view.classify(&rendering, &division);
         let band: Vec<usize> = (0..40).filter(|&column| view.classes[column] == 1).collect();
         assert_eq!(band, [17, 18]);
+        let mut alpha = vec![0.95; pixels];
+        alpha[17] = 0.5;
+        view.keep_opaque(&alpha);
+        assert_eq!(view.classes[16..20], [2, 0, 1, 2]);
         assert!(view.psnr(&vec![0.4; 3 * pixels]).is_some());
         view.classes = vec![2; pixels];
         view.classes[0] = 1;
