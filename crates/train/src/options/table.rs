@@ -46,7 +46,7 @@ options! {
     invert_masks: bool = listed(Data, "BOOL").default(false).field(|c| &mut c.data.invert_masks);
     /// Folder of the COLMAP model, if it is not `sparse/0` or `sparse`.
     sparse: PathBuf = listed(Data, "DIR").optional_field(|c| &mut c.data.sparse).needs(&[Requirement::Folder]);
-    /// PLY file of splats or points used for initialisation instead of the dataset's points.
+    /// Splats or points used for initialisation instead of the dataset's points: a file, or a run.
     init: PathBuf = listed(Data, "FILE").optional_field(|c| &mut c.data.init).needs(&[Requirement::WholeScene]);
     /// Axes of an SPZ file that does not specify them: as-is (as in PLY) or rub (x right, y up, z back); as-is by default.
     spz_frame: SpzFrame = listed(Data, "AXES")

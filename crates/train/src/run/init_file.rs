@@ -15,6 +15,7 @@ use gausset_core::splats_transform::Similarity;
 use gausset_core::statistics::upper_median;
 use gausset_io::dataset::Dataset;
 use gausset_io::dataset::init::{self, InitOptions, InitialSplats};
+use gausset_io::run_folder::splats_path;
 use gausset_io::splat::{self, Initial, LoadOptions, SplatFile};
 
 use super::TrainError;
@@ -22,13 +23,15 @@ use super::TrainError;
 /// Number of positions from which the place of a file is found.
 const SAMPLED_POSITIONS: usize = 10_000;
 
-/// The splats of a file, or splats created from its points.
+/// The splats of a file or a run, or splats created from the points of a file.
 pub(super) fn initial_splats(
     path: &Path,
     load: &LoadOptions,
     options: &InitOptions,
     dataset: &Dataset,
 ) -> Result<InitialSplats, TrainError> {
+    let of_run = splats_path(path);
+    let path = if of_run.is_file() { &of_run } else { path };
     let mut start = match splat::load_initial_with(path, load)? {
         Initial::Splats(file) => {
             // The sky is learnt again; sky splats of the file would only interfere.
@@ -199,7 +202,10 @@ mod tests {
             file.transform(&moved(of_file));
             file.saved_from_dataset = None;
             file.transform(&Similarity { scale: 2.0, ..Similarity::from_rotation(turn) });
-            let path = folder.path().join("saved.ply");
+            // In a run folder, which can be named instead.
+            let run = folder.path().join("run");
+            std::fs::create_dir(&run).unwrap();
+            let path = splats_path(&run);
             let write = WriteOptions { label: "splats", needed_bytes: 0, overwrite: Overwrite::Refuse };
             splat::save(&Disk, &path, &file, &SaveOptions::default(), &write).unwrap();
 
@@ -207,6 +213,7 @@ mod tests {
             let of_run = se3::sub(place, dataset.offset.unwrap_or_default());
             moved(of_run.map(|v| -v)).apply_to_splats(&mut found);
             assert_at_the_places(&found, &format!("{place:?}"));
+            assert_eq!(start_from(&run, &dataset), start_from(&path, &dataset));
             for (found, expected) in found.quats.iter().zip(splats().quats) {
                 let same = (0..4).map(|k| found[k] * expected[k]).sum::<f32>();
                 assert!(same.abs() > 1.0 - 1e-6, "{found:?}");
