@@ -230,8 +230,11 @@ fn with_defaults(mut given: TrainOptions, known: Option<DatasetFacts>) -> TrainO
     given.or(presets).or(base)
 }
 
-/// Checks that the window of density control contains steps.
+/// Checks that the window of density control contains steps, unless there is none.
 fn check_density_window(recipe: &Recipe) -> Result<(), ConfigError> {
+    if recipe.density.until == 0.0 {
+        return Ok(());
+    }
     let density = |what: String| ConfigError::Window {
         from_option: "density-from",
         from: recipe.density.from,

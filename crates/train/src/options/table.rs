@@ -180,7 +180,7 @@ options! {
     /// Fraction of the run after which density control begins.
     density_from: f64 = listed(Density, "FRACTION")
         .default(1.0 / 60.0).range(FRACTION).field(|c| &mut c.recipe.density.from);
-    /// Fraction of the run at which density control ends.
+    /// Fraction of the run at which density control ends; 0 = the set of splats never changes.
     density_until: f64 = listed(Density, "FRACTION").range(FRACTION).field(|c| &mut c.recipe.density.until);
     /// Steps between density control updates; 0 = 100, fewer in short runs.
     density_every: u64 = listed(Density, "N").default(0).field(|c| &mut c.recipe.density.every);

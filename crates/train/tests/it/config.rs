@@ -250,6 +250,9 @@ fn windows_that_are_empty_or_out_of_order_are_refused() {
         "⟨density-from = 0.1⟩ and ⟨density-until = 0.5⟩: no multiple of ⟨density-every⟩ 900 is between steps 100 \
          and 500 (expected at least one)"
     );
+    // Without density control the set never changes.
+    let off = resolve(TrainOptions { density_until: Some(0.0), ..TrainOptions::default() }).unwrap().recipe;
+    assert!(off.first_density_step().is_none() && !(0..=off.steps).any(|done| off.is_density_step(done)));
     // A single step has no window, which is not an error by default.
     assert!(resolve(TrainOptions { steps: Some(1), ..TrainOptions::default() }).is_ok());
 }
