@@ -44,6 +44,9 @@ pub const MIN_SIDE: u32 = 48;
 const SH_INTERVAL: f64 = 1.0 / 30.0;
 /// Splats of at most this opacity are relocated, and the noise fades around it (gsplat 1.6, `min_opacity`).
 const DEAD_OPACITY: f32 = 0.005;
+/// Fraction of the run after which all learning rates of splats fall linearly to zero. Constant rates leave every
+/// parameter a step away from its optimum; earlier, fine details would be missing.
+const COOLDOWN: f64 = 0.9;
 /// Opacity after a reset (Kerbl et al. 2023, code).
 const RESET_OPACITY: f32 = 0.01;
 /// Factor by which the scales of split halves shrink: 0.8 x 2 (Kerbl et al. 2023, code).
@@ -192,13 +195,16 @@ impl Recipe {
     #[must_use]
     pub fn rates(&self, step: u64, extent: f64) -> LearningRates {
         let r = &self.rates;
+        let left = 1.0 - step.min(self.steps) as f64 / self.steps.max(1) as f64;
+        let factor = (left / (1.0 - COOLDOWN)).min(1.0);
+        let rate = |rate: f64| (factor * rate) as f32;
         LearningRates {
-            means: (extent * self.log_linear(r.means, r.means_final, step)) as f32,
-            log_scales: r.scales as f32,
-            quats: r.quats as f32,
-            opacity_logits: r.opacities as f32,
-            sh_dc: r.sh_dc as f32,
-            sh_rest: r.sh_rest as f32,
+            means: rate(extent * self.log_linear(r.means, r.means_final, step)),
+            log_scales: rate(r.scales),
+            quats: rate(r.quats),
+            opacity_logits: rate(r.opacities),
+            sh_dc: rate(r.sh_dc),
+            sh_rest: rate(r.sh_rest),
         }
     }
 

@@ -33,20 +33,30 @@ fn of_steps(steps: u64, strategy: Strategy) -> Recipe {
 }
 
 #[test]
-fn the_rate_of_the_means_falls_log_linearly_and_scales_with_the_scene() {
+fn the_rate_of_the_means_falls_log_linearly_and_all_fall_to_zero_at_the_end() {
     let recipe = of_steps(30_000, Strategy::Classic);
-    // 2 x 1.6e-4, lower by a factor of 10 at half time and of 100 at the end.
-    for (step, expected) in [(0, 3.2e-4), (15_000, 3.2e-5), (30_000, 3.2e-6), (7_500, 3.2e-4 / 10f64.sqrt())]
-    {
+    // 2 x 1.6e-4, lower by a factor of 10 at half time and of 100 at the end; half of it after 0.95 of the run.
+    let log_linear = |share: f64| 3.2e-4 * 100f64.powf(-share);
+    for (step, expected) in [
+        (0, log_linear(0.0)),
+        (7_500, log_linear(0.25)),
+        (15_000, log_linear(0.5)),
+        (27_000, log_linear(0.9)),
+        (28_500, log_linear(0.95) / 2.0),
+    ] {
         let rate = f64::from(recipe.rates(step, 2.0).means);
         // f32 has 24 bits: 6e-8 relative.
         assert!((rate / expected - 1.0).abs() < 1e-7, "{step}: {rate}");
     }
-    let fixed = recipe.rates(123, 2.0);
-    assert_eq!(
-        (fixed.log_scales, fixed.quats, fixed.opacity_logits, fixed.sh_dc, fixed.sh_rest),
-        (5e-3, 1e-3, 5e-2, 2.5e-3, 1.25e-4)
-    );
+    let others = |step: u64| {
+        let rates = recipe.rates(step, 2.0);
+        [rates.log_scales, rates.quats, rates.opacity_logits, rates.sh_dc, rates.sh_rest]
+    };
+    let full = [5e-3, 1e-3, 5e-2, 2.5e-3, 1.25e-4];
+    assert_eq!([123, 27_000].map(others), [full; 2]);
+    assert_eq!([28_500, 30_000].map(others), [full.map(|rate: f32| rate / 2.0), [0.0; 5]]);
+    // A run of one step has one at its full rate.
+    assert_eq!(of_steps(1, Strategy::Classic).rates(0, 2.0).log_scales, 5e-3);
 }
 
 #[test]
