@@ -3,6 +3,7 @@
 //! Values are read as they come, in memory that does not grow with them.
 #![deny(clippy::indexing_slicing, clippy::unwrap_used, clippy::expect_used)]
 
+use std::borrow::Cow;
 use std::fmt;
 
 use serde::Deserialize;
@@ -12,6 +13,30 @@ use super::limits::MAX_NAME_BYTES;
 
 /// Most numbers that are kept.
 const MAX_NUMBERS: usize = 16;
+
+/// A value of a file that is missing or cannot be used: `size is 0x4 (expected whole px)`.
+#[derive(Clone, Debug, PartialEq, Eq, thiserror::Error)]
+#[error("{name} {found}{}", expected.as_ref().map_or_else(String::new, |expected| format!(" (expected {expected})")))]
+#[non_exhaustive]
+pub struct ValueProblem {
+    /// Name of the value.
+    pub name: Cow<'static, str>,
+    /// What was found, with its verb: `is missing`, `is 7`.
+    pub found: Cow<'static, str>,
+    /// What was expected, where the message states it.
+    pub expected: Option<Cow<'static, str>>,
+}
+
+impl ValueProblem {
+    pub(super) fn new(name: impl Into<Cow<'static, str>>, found: impl Into<Cow<'static, str>>) -> Self {
+        Self { name: name.into(), found: found.into(), expected: None }
+    }
+
+    /// The problem with what was expected.
+    pub(super) fn expecting(self, expected: impl Into<Cow<'static, str>>) -> Self {
+        Self { expected: Some(expected.into()), ..self }
+    }
+}
 
 /// Numbers, also in rows, or a value of another type. `null` among the numbers is NaN.
 #[derive(Clone, Debug, PartialEq)]
@@ -26,13 +51,13 @@ impl AnyNumbers {
     /// The numbers of the value `name`, if it is there and has a shape that fits: rows and columns.
     ///
     /// # Errors
-    /// What is wrong, as one line; `expected` names the shape.
+    /// What is wrong; `expected` names the shape.
     pub(super) fn of_shape<'a>(
         value: Option<&'a Self>,
-        name: &str,
-        expected: &str,
+        name: &'static str,
+        expected: impl Into<Cow<'static, str>>,
         fits: impl Fn(usize, usize) -> bool,
-    ) -> Result<&'a [f64], String> {
+    ) -> Result<&'a [f64], ValueProblem> {
         let found = match value {
             Some(Self::Numbers { values, rows, columns }) if fits(*rows, *columns) => return Ok(values),
             Some(Self::Numbers { rows: 0, .. }) => "is empty",
@@ -40,16 +65,19 @@ impl AnyNumbers {
             Some(Self::Other) => "has another shape, or values that are no numbers",
             None => "is missing or null",
         };
-        Err(format!("{name} {found} (expected {expected})"))
+        Err(ValueProblem::new(name, found).expecting(expected))
     }
 
     /// Exactly `N` numbers without rows.
     ///
     /// # Errors
     /// As [`Self::of_shape`].
-    pub(super) fn list<const N: usize>(value: Option<&Self>, name: &str) -> Result<[f64; N], String> {
+    pub(super) fn list<const N: usize>(
+        value: Option<&Self>,
+        name: &'static str,
+    ) -> Result<[f64; N], ValueProblem> {
         let fits = |rows, columns| (rows, columns) == (N, 0);
-        let values = Self::of_shape(value, name, &format!("{N} numbers"), fits)?;
+        let values = Self::of_shape(value, name, format!("{N} numbers"), fits)?;
         Ok(std::array::from_fn(|i| values.get(i).copied().unwrap_or(f64::NAN)))
     }
 
@@ -57,7 +85,7 @@ impl AnyNumbers {
     ///
     /// # Errors
     /// As [`Self::of_shape`].
-    pub(super) fn rotation(value: Option<&Self>, name: &str) -> Result<[[f64; 3]; 3], String> {
+    pub(super) fn rotation(value: Option<&Self>, name: &'static str) -> Result<[[f64; 3]; 3], ValueProblem> {
         let fits = |rows, columns| (rows, columns) == (3, 3);
         let values = Self::of_shape(value, name, "3 rows of 3 numbers", fits)?;
         Ok(std::array::from_fn(|i| {
@@ -224,8 +252,9 @@ mod tests {
             assert_eq!(read(&format!("[{bad}, [1]]"))[0], Some(AnyNumbers::Other), "{bad}");
         }
         let found = read("[null, [], [[1, \"2\"], [null, 3]], [1, 2, 3]]");
-        let message =
-            |value: &Option<AnyNumbers>| AnyNumbers::list::<3>(value.as_ref(), "rotation").unwrap_err();
+        let message = |value: &Option<AnyNumbers>| {
+            AnyNumbers::list::<3>(value.as_ref(), "rotation").unwrap_err().to_string()
+        };
         assert_eq!(message(&found[0]), "rotation is missing or null (expected 3 numbers)");
         assert_eq!(message(&found[1]), "rotation is empty (expected 3 numbers)");
         assert_eq!(

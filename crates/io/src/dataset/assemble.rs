@@ -4,6 +4,7 @@
 //! reshuffle the test set.
 
 use std::collections::{BTreeMap, BTreeSet};
+use std::fmt::Display;
 use std::path::{Path, PathBuf};
 use std::sync::Arc;
 
@@ -293,9 +294,10 @@ impl DatasetBuilder {
         let source_camera = match listed.camera {
             CameraSource::Known(index) => index,
             CameraSource::Export(lens) => {
-                let lens = lens.as_ref().as_ref().map_err(Clone::clone);
-                let camera = lens.and_then(|lens| lens.camera(self.cameras.len() as u32, stored));
-                self.shared_camera(camera.map_err(|e| SkipReason::Export(format!("camera: {e}")))?, seen)
+                let unusable = |e: &dyn Display| SkipReason::Export(format!("camera: {e}"));
+                let lens = lens.as_ref().as_ref().map_err(|e| unusable(e))?;
+                let camera = lens.camera(self.cameras.len() as u32, stored).map_err(|e| unusable(&e))?;
+                self.shared_camera(camera, seen)
             }
             CameraSource::Intrinsics { values, file, are_own } => {
                 let camera = values.camera(self.cameras.len() as u32, stored);

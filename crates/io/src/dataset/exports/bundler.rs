@@ -105,7 +105,7 @@ pub fn parse(text: &str, names: &[String]) -> Result<Export, FileProblem> {
         }
         // y and z change sign from Bundler's camera axes.
         let rotation = [[r[0], r[1], r[2]], [-r[3], -r[4], -r[5]], [-r[6], -r[7], -r[8]]];
-        let pose = Pose::from_matrix(rotation, [x, -y, -z]).map_err(|e| e.to_string());
+        let pose = Pose::from_matrix(rotation, [x, -y, -z]).map_err(Into::into);
         let (model, unit) = (CameraModel::Radial, LensUnit::PixelFromMiddle);
         let lens = ExportLens { model, size: None, unit, params: vec![f, 0.0, 0.0, k1, k2] };
         found.frames.push(ExportFrame { name, pose, lens: Arc::new(Ok(lens)) });

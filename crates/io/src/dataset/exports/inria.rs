@@ -13,7 +13,7 @@ use serde::de::DeserializeOwned;
 
 use super::json::{self, Number};
 use super::lens::{Distortion, ExportLens, LensUnit, perspective};
-use super::{Export, ExportFrame, pose_from_centre};
+use super::{Export, ExportError, ExportFrame, ValueProblem, pose_from_centre};
 use crate::dataset::any_json::{AnyNumbers, AnyText};
 use crate::file_problem::FileProblem;
 
@@ -53,9 +53,9 @@ pub fn parse(bytes: &[u8]) -> Result<Export, FileProblem> {
         let lens = Arc::new(lens(&camera));
         let values = values(&camera);
         is_any_complete |= values.is_ok() && matches!(camera.img_name, Some(AnyText::Text(_)));
-        let pose = values.and_then(|(rotation, centre)| {
-            pose_from_centre(se3::transpose(&rotation), centre).map_err(|e| e.to_string())
-        });
+        let pose = values
+            .map_err(ExportError::from)
+            .and_then(|(rotation, centre)| Ok(pose_from_centre(se3::transpose(&rotation), centre)?));
         match camera.img_name {
             Some(AnyText::Text(name)) if !name.is_empty() => {
                 found.frames.push(ExportFrame { name, pose, lens });
@@ -83,12 +83,12 @@ fn list<T: DeserializeOwned>(bytes: &[u8]) -> Result<Vec<T>, FileProblem> {
 }
 
 /// Rotation and position of a camera.
-fn values(camera: &Camera) -> Result<(Mat3, [f64; 3]), String> {
+fn values(camera: &Camera) -> Result<(Mat3, [f64; 3]), ValueProblem> {
     let rotation = AnyNumbers::rotation(camera.rotation.as_ref(), "rotation")?;
     Ok((rotation, AnyNumbers::list(camera.position.as_ref(), "position")?))
 }
 
-fn lens(camera: &Camera) -> Result<ExportLens, String> {
+fn lens(camera: &Camera) -> Result<ExportLens, ExportError> {
     let size = json::size(camera.width, camera.height)?;
     let middle = size.map(|side| 0.5 * side as f64);
     let centre = [camera.cx.map_or(middle[0], |c| c.0), camera.cy.map_or(middle[1], |c| c.0)];

@@ -6,7 +6,7 @@ use std::fmt;
 use serde::Deserialize;
 use serde::de::{DeserializeOwned, Deserializer, Error, Visitor};
 
-use super::decode_text;
+use super::{ValueProblem, decode_text};
 use crate::file_problem::FileProblem;
 use crate::text::{excerpt, json_problem};
 
@@ -95,11 +95,11 @@ pub(super) fn values<const N: usize>(numbers: [Number; N]) -> [f64; N] {
 ///
 /// # Errors
 /// Not whole numbers above 0.
-pub(super) fn size(width: Number, height: Number) -> Result<[u64; 2], String> {
+pub(super) fn size(width: Number, height: Number) -> Result<[u64; 2], ValueProblem> {
     let side = |v: f64| (v.fract() == 0.0 && (1.0..1e9).contains(&v)).then_some(v as u64);
     match (side(width.0), side(height.0)) {
         (Some(width), Some(height)) => Ok([width, height]),
-        _ => Err(format!("size is {}x{} (expected whole px)", width.0, height.0)),
+        _ => Err(ValueProblem::new("size", format!("is {}x{}", width.0, height.0)).expecting("whole px")),
     }
 }
 

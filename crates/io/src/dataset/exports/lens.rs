@@ -4,7 +4,8 @@
 //! `(u, v) (1 + k1 r² + k2 r⁴ + k3 r⁶ + k4 r⁸)` plus tangential terms. OpenCV's are
 //! `(2 p1 u v + p2 (r² + 2 u²), p1 (r² + 2 v²) + 2 p2 u v)`.
 
-use crate::dataset::camera_model::{CameraModel, SourceCamera};
+use super::ValueProblem;
+use crate::dataset::camera_model::{CameraModel, CameraModelError, SourceCamera};
 
 /// Unit and origin of focal lengths and principal points. Images have their top-left corner at (0, 0).
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
@@ -40,7 +41,7 @@ impl ExportLens {
     ///
     /// # Errors
     /// A value is not finite or out of range.
-    pub fn camera(&self, id: u32, stored: [u32; 2]) -> Result<SourceCamera, String> {
+    pub fn camera(&self, id: u32, stored: [u32; 2]) -> Result<SourceCamera, CameraModelError> {
         let [width, height] = self.size.unwrap_or(stored.map(u64::from));
         let (w, h) = (width as f64, height as f64);
         let (middle, scale) = match self.unit {
@@ -57,7 +58,7 @@ impl ExportLens {
                 *value = *value * scale + if at < focals { 0.0 } else { middle[(at - focals) & 1] };
             }
         }
-        SourceCamera::new(id, self.model, width, height, params).map_err(|problem| problem.to_string())
+        SourceCamera::new(id, self.model, width, height, params)
     }
 }
 
@@ -76,9 +77,10 @@ pub(super) fn perspective(
     [fx, fy]: [f64; 2],
     [cx, cy]: [f64; 2],
     Distortion { k: [k1, k2, k3, k4], p: [p1, p2] }: Distortion,
-) -> Result<(CameraModel, Vec<f64>), String> {
+) -> Result<(CameraModel, Vec<f64>), ValueProblem> {
     if k4 != 0.0 {
-        return Err(format!("k4 is {k4} (expected 0: no COLMAP model of a perspective lens has this term)"));
+        let expected = "0: no COLMAP model of a perspective lens has this term";
+        return Err(ValueProblem::new("k4", format!("is {k4}")).expecting(expected));
     }
     if k3 != 0.0 {
         return Ok((CameraModel::FullOpenCv, vec![fx, fy, cx, cy, k1, k2, p1, p2, k3, 0.0, 0.0, 0.0]));

@@ -9,7 +9,7 @@
 use std::sync::Arc;
 
 use super::lens::{Distortion, ExportLens, LensUnit, perspective};
-use super::{Export, ExportFrame, pose_from_centre};
+use super::{Export, ExportError, ExportFrame, pose_from_centre};
 use crate::dataset::limits::MAX_IMAGES;
 use crate::file_problem::FileProblem;
 
@@ -38,13 +38,13 @@ pub fn parse(bytes: &[u8], names: &[String]) -> Result<Export, FileProblem> {
             r[i] = [five[1], five[0], -five[2]];
             (centre[i], last[i]) = (five[3], five[4]);
         }
-        let pose = pose_from_centre(gausset_core::se3::transpose(&r), centre).map_err(|e| e.to_string());
+        let pose = pose_from_centre(gausset_core::se3::transpose(&r), centre).map_err(Into::into);
         found.frames.push(ExportFrame { name: name.clone(), pose, lens: Arc::new(lens(last)) });
     }
     Ok(found)
 }
 
-fn lens([height, width, focal]: [f64; 3]) -> Result<ExportLens, String> {
+fn lens([height, width, focal]: [f64; 3]) -> Result<ExportLens, ExportError> {
     let size = super::json::size(super::json::Number(width), super::json::Number(height))?;
     let (model, params) = perspective([focal; 2], [0.0; 2], Distortion::default())?;
     Ok(ExportLens { model, size: Some(size), unit: LensUnit::PixelFromMiddle, params })

@@ -21,7 +21,7 @@ use gausset_core::se3::{self, Mat3};
 use roxmltree::{Document, Node};
 
 use super::lens::{Distortion, ExportLens, LensUnit, fisheye, perspective};
-use super::{Export, ExportFrame, SharedLens, parse_numbers, pose_from_centre};
+use super::{Export, ExportError, ExportFrame, SharedLens, ValueProblem, parse_numbers, pose_from_centre};
 use crate::file_problem::FileProblem;
 use crate::text::excerpt;
 
@@ -117,8 +117,8 @@ fn parse_chunk(chunk: Node<'_, '_>) -> Result<Export, FileProblem> {
             (sensor.attribute("id").unwrap_or_default(), Arc::new(lens))
         })
         .collect();
-    let no_sensor: SharedLens =
-        Arc::new(Err("its sensor is not in the file; export the cameras again".into()));
+    let missing = ValueProblem::new("its sensor", "is not in the file");
+    let no_sensor: SharedLens = Arc::new(Err(ExportError::lens("", missing, "export the cameras again")));
     let mut named = BTreeSet::new();
     let cameras = chunk.children().filter(|n| n.has_tag_name("cameras")).flat_map(|n| n.descendants());
     for camera in cameras.filter(|n| n.has_tag_name("camera")) {
@@ -149,19 +149,21 @@ fn parse_chunk(chunk: Node<'_, '_>) -> Result<Export, FileProblem> {
 }
 
 /// `camera_from_world` of a camera's transform in a chunk or component.
-fn pose_in(world: &Similarity, transform: &str) -> Result<Pose, String> {
-    let m = parse_numbers::<16>(transform).ok_or("transform: not 16 finite numbers")?;
+fn pose_in(world: &Similarity, transform: &str) -> Result<Pose, ExportError> {
+    let m = parse_numbers::<16>(transform)
+        .ok_or_else(|| FileProblem::new("transform", "not 16 finite numbers"))?;
     let chunk_from_camera = [[m[0], m[1], m[2]], [m[4], m[5], m[6]], [m[8], m[9], m[10]]];
     let at = se3::mul_vec(&world.rotation, [m[3], m[7], m[11]]);
     let centre = std::array::from_fn(|k| world.scale * at[k] + world.translation[k]);
     let rotation = se3::transpose(&se3::mul(&world.rotation, &chunk_from_camera));
-    pose_from_centre(rotation, centre).map_err(|e| e.to_string())
+    Ok(pose_from_centre(rotation, centre)?)
 }
 
 /// The lens of a sensor, and a line for each of its terms that is left out.
-fn lens(sensor: Node<'_, '_>) -> Result<(ExportLens, Vec<String>), String> {
+fn lens(sensor: Node<'_, '_>) -> Result<(ExportLens, Vec<String>), ExportError> {
     let label = excerpt(sensor.attribute("label").unwrap_or_default());
-    let of_sensor = |problem: String| format!("Metashape's sensor \"{label}\": {problem}; {UNDISTORT}");
+    let of_sensor =
+        |problem| ExportError::lens(format!("Metashape's sensor \"{label}\": "), problem, UNDISTORT);
     let calibrations = || sensor.children().filter(|n| n.has_tag_name("calibration"));
     let adjusted = calibrations().find(|n| n.attribute("class") == Some("adjusted"));
     let calibration = adjusted.or_else(|| calibrations().next());
@@ -173,16 +175,16 @@ fn lens(sensor: Node<'_, '_>) -> Result<(ExportLens, Vec<String>), String> {
     if kind == "spherical" {
         return Ok((ExportLens::panorama(size), Vec::new()));
     }
-    let calibration = calibration.ok_or_else(|| of_sensor("calibration is missing".to_owned()))?;
-    let value = |name: &str| -> Result<f64, String> {
+    let calibration = calibration.ok_or_else(|| of_sensor(ValueProblem::new("calibration", "is missing")))?;
+    let value = |name: &'static str| -> Result<f64, ExportError> {
         let Some(node) = child(calibration, name) else { return Ok(0.0) };
         let text = node.text().unwrap_or_default().trim();
-        text.parse().map_err(|_| of_sensor(format!("{name} is `{}` (expected a number)", excerpt(text))))
+        let problem = || ValueProblem::new(name, format!("is `{}`", excerpt(text))).expecting("a number");
+        text.parse().map_err(|_| of_sensor(problem()))
     };
     if child(calibration, "f").is_none() {
-        return Err(of_sensor(
-            "f is missing (expected the calibration of Metashape, or PhotoScan 1.3)".to_owned(),
-        ));
+        let problem = ValueProblem::new("f", "is missing");
+        return Err(of_sensor(problem.expecting("the calibration of Metashape, or PhotoScan 1.3")));
     }
     // Displacements in px at the border, where they are largest.
     let [width, height] = size.map_or([f64::INFINITY; 2], |size| size.map(|side| side as f64));
@@ -201,8 +203,8 @@ fn lens(sensor: Node<'_, '_>) -> Result<(ExportLens, Vec<String>), String> {
                 "Metashape's sensor \"{label}\": {name} is {term} and left out: it moves no point by more than {moved:.3} px"
             ));
         } else if term != 0.0 {
-            let problem = format!("{name} is {term} (expected 0: no COLMAP model has {what} like it)");
-            return Err(of_sensor(problem));
+            let expected = format!("0: no COLMAP model has {what} like it");
+            return Err(of_sensor(ValueProblem::new(name, format!("is {term}")).expecting(expected)));
         }
     }
     let focal = [value("f")? + value("b1")?, value("f")?];
@@ -213,8 +215,8 @@ fn lens(sensor: Node<'_, '_>) -> Result<(ExportLens, Vec<String>), String> {
         "frame" => perspective(focal, centre, distortion).map_err(of_sensor)?,
         "fisheye" | "equidistant_fisheye" => fisheye(focal, centre, distortion),
         other => {
-            let expected = "expected frame, equidistant fisheye or spherical";
-            return Err(of_sensor(format!("type is {} ({expected})", excerpt(other))));
+            let problem = ValueProblem::new("type", format!("is {}", excerpt(other)));
+            return Err(of_sensor(problem.expecting("frame, equidistant fisheye or spherical")));
         }
     };
     Ok((ExportLens { model, size, unit: LensUnit::PixelFromMiddle, params }, dropped))

@@ -28,14 +28,47 @@ use gausset_core::Pose;
 use gausset_core::pose::PoseError;
 use gausset_core::se3::{self, Mat3};
 
+pub use super::any_json::ValueProblem;
 use super::{DatasetKind, Point};
+use crate::file_problem::FileProblem;
 pub use find::recognise;
 pub(super) use find::{ExportSource, find_in, has_frames, why_not_read, why_not_read_in};
 pub use lens::{ExportLens, LensUnit};
 pub(super) use open::{of_file, open};
 
+/// Why an image has no pose or no lens.
+#[derive(Clone, Debug, PartialEq, thiserror::Error)]
+#[non_exhaustive]
+pub enum ExportError {
+    /// Its file, or a place in the file of all images, cannot be read.
+    #[error(transparent)]
+    File(#[from] FileProblem),
+    /// The pose is not a rigid transform.
+    #[error(transparent)]
+    Pose(#[from] PoseError),
+    /// A value is missing or cannot be used.
+    #[error(transparent)]
+    Value(#[from] ValueProblem),
+    /// A value of the lens is missing or cannot be used, and another export may help.
+    #[error("{lens}{problem}; {remedy}")]
+    Lens {
+        /// Program and name of the lens, `PROGRAM's camera NAME: `; empty if the value is named with them.
+        lens: String,
+        /// What is wrong with it.
+        problem: ValueProblem,
+        /// What to do.
+        remedy: &'static str,
+    },
+}
+
+impl ExportError {
+    fn lens(lens: impl Into<String>, problem: ValueProblem, remedy: &'static str) -> Self {
+        Self::Lens { lens: lens.into(), problem, remedy }
+    }
+}
+
 /// The lens of an image, or why it has none. Images of one camera share it.
-pub type SharedLens = Arc<Result<ExportLens, String>>;
+pub type SharedLens = Arc<Result<ExportLens, ExportError>>;
 
 /// Cameras and poses of a file.
 #[derive(Clone, Debug, Default, PartialEq)]
@@ -60,7 +93,7 @@ pub struct ExportFrame {
     /// Name as in the file; may lack its extension or contain folders of another machine.
     pub name: String,
     /// `camera_from_world`, or what is wrong with it.
-    pub pose: Result<Pose, String>,
+    pub pose: Result<Pose, ExportError>,
     /// Its lens.
     pub lens: SharedLens,
 }

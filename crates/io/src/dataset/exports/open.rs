@@ -157,7 +157,7 @@ fn read_sidecars(folder: &Path) -> Result<Export, DatasetError> {
                 export.frames.push(ExportFrame { name, pose, lens: lens.into() });
             }
             Ok(None) => export.unregistered.push(name),
-            Err(problem) => export.frames.push(ExportFrame::broken(name, &problem)),
+            Err(problem) => export.frames.push(ExportFrame::broken(name, problem)),
         }
     }
     Ok(export)
@@ -169,15 +169,15 @@ fn read_keyframes(folder: &Path) -> Result<Export, DatasetError> {
     for path in polycam::cameras_in(folder) {
         let name = path.file_stem().unwrap_or_default().to_string_lossy().into_owned();
         let frame = polycam::parse(&bytes_of(&path, MAX_SMALL_BYTES)?, &name);
-        export.frames.push(frame.unwrap_or_else(|problem| ExportFrame::broken(name, &problem)));
+        export.frames.push(frame.unwrap_or_else(|problem| ExportFrame::broken(name, problem)));
     }
     Ok(export)
 }
 
 impl ExportFrame {
     /// An image whose own file cannot be read.
-    fn broken(name: String, problem: &FileProblem) -> Self {
-        Self { name, pose: Err(problem.to_string()), lens: Err(problem.to_string()).into() }
+    fn broken(name: String, problem: FileProblem) -> Self {
+        Self { name, pose: Err(problem.clone().into()), lens: Err(problem.into()).into() }
     }
 }
 

@@ -18,7 +18,7 @@ use serde::de::{Deserializer, IgnoredAny, SeqAccess, Visitor};
 
 use super::json::{self, Number, values};
 use super::lens::{Distortion, ExportLens, LensUnit, fisheye, perspective};
-use super::{Export, ExportFrame, GREY, SharedLens, pose_from_centre};
+use super::{Export, ExportError, ExportFrame, GREY, SharedLens, ValueProblem, pose_from_centre};
 use crate::file_problem::FileProblem;
 use crate::text::excerpt;
 
@@ -135,14 +135,14 @@ pub fn parse(bytes: &[u8]) -> Result<Export, FileProblem> {
     let extrinsics: BTreeMap<u64, Extrinsic> =
         file.extrinsics.into_iter().map(|e| (e.key, e.value)).collect();
     let lenses = lenses(file.intrinsics);
-    let no_lens: SharedLens = Arc::new(Err("its intrinsic is not in the file".to_owned()));
+    let no_lens: SharedLens = Arc::new(Err(ValueProblem::new("its intrinsic", "is not in the file").into()));
     let mut found = Export::default();
     for view in file.views.into_iter().map(|v| v.value.ptr_wrapper.data) {
         let View { local_path, filename, id_intrinsic, id_pose } = view;
         let name = if local_path.is_empty() { filename } else { format!("{local_path}/{filename}") };
         match extrinsics.get(&id_pose) {
             Some(Extrinsic { rotation, center }) => {
-                let pose = pose_from_centre(rotation.map(values), values(*center)).map_err(|e| e.to_string());
+                let pose = pose_from_centre(rotation.map(values), values(*center)).map_err(Into::into);
                 let lens = id_intrinsic.and_then(|id| lenses.get(&id)).unwrap_or(&no_lens).clone();
                 found.frames.push(ExportFrame { name, pose, lens });
             }
@@ -174,8 +174,9 @@ fn lenses(intrinsics: Vec<Keyed<IntrinsicValue>>) -> BTreeMap<u64, SharedLens> {
             names.insert(id, name);
         }
         let name = names.get(&id).map_or("", String::as_str);
-        let lens = lens(name, &ptr_wrapper.data)
-            .map_err(|problem| format!("OpenMVG's intrinsic {key}: {problem}; export undistorted pictures"));
+        let lens = lens(name, &ptr_wrapper.data).map_err(|problem| {
+            ExportError::lens(format!("OpenMVG's intrinsic {key}: "), problem, "export undistorted pictures")
+        });
         all.insert(key, Arc::new(lens));
     }
     all
@@ -186,7 +187,7 @@ fn value<T>(of: &Intrinsic, get: fn(&Intrinsic) -> Option<T>) -> Option<T> {
     get(of).or_else(|| of.value0.as_deref().and_then(|base| value(base, get)))
 }
 
-fn lens(name: &str, of: &Intrinsic) -> Result<ExportLens, String> {
+fn lens(name: &str, of: &Intrinsic) -> Result<ExportLens, ValueProblem> {
     let size = match (value(of, |i| i.width), value(of, |i| i.height)) {
         (Some(width), Some(height)) => Some(json::size(width, height)?),
         _ => None,
@@ -196,10 +197,12 @@ fn lens(name: &str, of: &Intrinsic) -> Result<ExportLens, String> {
     }
     let known = ["", "pinhole", "pinhole_radial_k1", "pinhole_radial_k3", "pinhole_brown_t2", "fisheye"];
     if !known.contains(&name) {
-        return Err(format!("type {} has no COLMAP model with the same terms", excerpt(name)));
+        let kind = format!("type {}", excerpt(name));
+        return Err(ValueProblem::new(kind, "has no COLMAP model with the same terms"));
     }
-    let focal = value(of, |i| i.focal_length).ok_or("focal_length is missing")?.0;
-    let centre = values(value(of, |i| i.principal_point).ok_or("principal_point is missing")?);
+    let missing = |name: &'static str| move || ValueProblem::new(name, "is missing");
+    let focal = value(of, |i| i.focal_length).ok_or_else(missing("focal_length"))?.0;
+    let centre = values(value(of, |i| i.principal_point).ok_or_else(missing("principal_point"))?);
     let radial = |[k1, k2, k3]: [f64; 3]| Distortion { k: [k1, k2, k3, 0.0], p: [0.0; 2] };
     let focal = [focal; 2];
     let (model, params) = if let Some(k) = value(of, |i| i.fisheye) {

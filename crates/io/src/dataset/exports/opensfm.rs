@@ -19,7 +19,7 @@ use serde::de::{DeserializeOwned, Deserializer, IgnoredAny, MapAccess, Visitor};
 
 use super::json::{self, Number, values};
 use super::lens::{Distortion, ExportLens, LensUnit, fisheye, perspective};
-use super::{Export, ExportFrame, GREY, SharedLens};
+use super::{Export, ExportError, ExportFrame, GREY, SharedLens, ValueProblem};
 use crate::dataset::CameraModel;
 use crate::dataset::any_json::AnyNumbers;
 use crate::file_problem::FileProblem;
@@ -46,7 +46,7 @@ struct Shot {
 
 impl Shot {
     /// Rotation and translation.
-    fn values(&self) -> Result<[[f64; 3]; 2], String> {
+    fn values(&self) -> Result<[[f64; 3]; 2], ValueProblem> {
         let rotation = AnyNumbers::list(self.rotation.as_ref(), "rotation")?;
         Ok([rotation, AnyNumbers::list(self.translation.as_ref(), "translation")?])
     }
@@ -127,12 +127,14 @@ pub fn parse(bytes: &[u8]) -> Result<Export, FileProblem> {
         list::<StrictReconstruction>(bytes)?;
     }
     for (name, shot) in best.shots {
-        let pose = shot.values().and_then(|[rotation, translation]| {
-            Pose::from_matrix(se3::so3_exp(rotation), translation).map_err(|e| e.to_string())
-        });
+        let pose = shot
+            .values()
+            .map_err(ExportError::from)
+            .and_then(|[rotation, translation]| Ok(Pose::from_matrix(se3::so3_exp(rotation), translation)?));
         let camera = shot.camera;
         let lens = lenses.get(&camera).cloned().unwrap_or_else(|| {
-            Arc::new(Err(format!("OpenSfM's camera \"{}\" is not in the file", excerpt(&camera))))
+            let name = format!("OpenSfM's camera \"{}\"", excerpt(&camera));
+            Arc::new(Err(ValueProblem::new(name, "is not in the file").into()))
         });
         found.frames.push(ExportFrame { name, pose, lens });
     }
@@ -150,9 +152,10 @@ fn list<T: DeserializeOwned>(bytes: &[u8]) -> Result<Vec<T>, FileProblem> {
 }
 
 /// The lens of a camera.
-fn lens(id: &str, camera: &Camera) -> Result<ExportLens, String> {
-    let of_camera = |problem: String| {
-        format!("OpenSfM's camera \"{}\": {problem}; use the pictures that `undistort` writes", excerpt(id))
+fn lens(id: &str, camera: &Camera) -> Result<ExportLens, ExportError> {
+    let of_camera = |problem| {
+        let lens = format!("OpenSfM's camera \"{}\": ", excerpt(id));
+        ExportError::lens(lens, problem, "use the pictures that `undistort` writes")
     };
     let number = |name: &str| match camera.get(name) {
         Some(CameraValue::Number(Number(value))) => Some(*value),
@@ -171,7 +174,7 @@ fn lens(id: &str, camera: &Camera) -> Result<ExportLens, String> {
         return Ok(ExportLens::panorama(size));
     }
     let Some(fx) = number("focal_x").or_else(|| number("focal")) else {
-        return Err(of_camera("focal length is missing".to_owned()));
+        return Err(of_camera(ValueProblem::new("focal length", "is missing")));
     };
     let focal = [fx, number("focal_y").unwrap_or(fx)];
     let centre = [or_0("c_x"), or_0("c_y")];
@@ -191,8 +194,8 @@ fn lens(id: &str, camera: &Camera) -> Result<ExportLens, String> {
             (CameraModel::RadTanThinPrismFisheye, params)
         }
         other => {
-            let problem = format!("type {} has no COLMAP model with the same terms", excerpt(other));
-            return Err(of_camera(problem));
+            let kind = format!("type {}", excerpt(other));
+            return Err(of_camera(ValueProblem::new(kind, "has no COLMAP model with the same terms")));
         }
     };
     Ok(ExportLens { model, size, unit: LensUnit::LongerSide, params })

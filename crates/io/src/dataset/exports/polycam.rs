@@ -15,7 +15,7 @@ use serde::de::IgnoredAny;
 
 use super::json::{self, Number};
 use super::lens::{Distortion, ExportLens, LensUnit, perspective};
-use super::{ExportFrame, pose_from_opengl, recognise};
+use super::{ExportError, ExportFrame, pose_from_opengl, recognise};
 use crate::dataset::DatasetKind;
 use crate::file_problem::FileProblem;
 use crate::input;
@@ -47,11 +47,11 @@ pub fn parse(bytes: &[u8], name: &str) -> Result<ExportFrame, FileProblem> {
     };
     let [a, b, c] = [row(0)?, row(1)?, row(2)?];
     let rotation = [a, b, c].map(|[x, y, z, _]| [x, y, z]);
-    let pose = pose_from_opengl(rotation, [a[3], b[3], c[3]]).map_err(|e| e.to_string());
+    let pose = pose_from_opengl(rotation, [a[3], b[3], c[3]]).map_err(Into::into);
     let focal = [value("fx")?.0, value("fy")?.0];
     let centre = [value("cx")?.0, value("cy")?.0];
     let size = json::size(value("width")?, value("height")?);
-    let lens = size.and_then(|size| {
+    let lens = size.map_err(ExportError::from).and_then(|size| {
         let (model, params) = perspective(focal, centre, Distortion::default())?;
         Ok(ExportLens { model, size: Some(size), unit: LensUnit::Pixel, params })
     });

@@ -21,7 +21,8 @@ use gausset_core::se3::{self, Mat3};
 use roxmltree::Document;
 
 use super::lens::{Distortion, ExportLens, LensUnit, perspective};
-use super::{Export, ExportFrame, decode_text, parse_numbers, pose_from_centre, pose_from_opengl};
+use super::{Export, ExportError, ExportFrame, ValueProblem};
+use super::{decode_text, parse_numbers, pose_from_centre, pose_from_opengl};
 use crate::dataset::limits::MAX_IMAGES;
 use crate::file_problem::FileProblem;
 use crate::input;
@@ -130,13 +131,13 @@ pub fn parse_table(bytes: &[u8]) -> Result<Export, FileProblem> {
         if found.frames.len() as u64 >= MAX_IMAGES {
             return Err(FileProblem::new(&place, format!("too many rows (expected at most {MAX_IMAGES})")));
         }
-        let cell = |at: usize| -> Result<f64, String> {
+        let cell = |at: usize| -> Result<f64, ExportError> {
             let text = String::from_utf8_lossy(record.get(at).unwrap_or_default());
             // Programs that separate by `;` may write a decimal comma.
             let number = if delimiter == ';' { text.replace(',', ".") } else { text.to_string() };
             number.parse().ok().filter(|v: &f64| v.is_finite()).ok_or_else(|| {
                 let title = excerpt(&String::from_utf8_lossy(header.get(at).unwrap_or_default()));
-                format!("{place}: {title}: {} is not a finite number", quote(&text))
+                not_finite(format!("{place}: {title}"), &text)
             })
         };
         let pose = pose_of(&columns, &cell);
@@ -146,16 +147,29 @@ pub fn parse_table(bytes: &[u8]) -> Result<Export, FileProblem> {
     Ok(found)
 }
 
-fn pose_of(columns: &Columns, cell: &impl Fn(usize) -> Result<f64, String>) -> Result<Pose, String> {
-    let three = |at: [usize; 3]| Ok::<_, String>([cell(at[0])?, cell(at[1])?, cell(at[2])?]);
-    let (centre, [heading, pitch, roll]) = (three(columns.centre)?, three(columns.angles)?);
-    pose_from_opengl(opengl_rotation(heading, pitch, roll), centre).map_err(|e| e.to_string())
+fn not_finite(location: String, found: &str) -> ExportError {
+    FileProblem { location, problem: format!("{} is not a finite number", quote(found)) }.into()
 }
 
-fn lens_of(columns: &Columns, cell: &impl Fn(usize) -> Result<f64, String>) -> Result<ExportLens, String> {
+fn pose_of(
+    columns: &Columns,
+    cell: &impl Fn(usize) -> Result<f64, ExportError>,
+) -> Result<Pose, ExportError> {
+    let three = |at: [usize; 3]| Ok::<_, ExportError>([cell(at[0])?, cell(at[1])?, cell(at[2])?]);
+    let (centre, [heading, pitch, roll]) = (three(columns.centre)?, three(columns.angles)?);
+    Ok(pose_from_opengl(opengl_rotation(heading, pitch, roll), centre)?)
+}
+
+fn lens_of(
+    columns: &Columns,
+    cell: &impl Fn(usize) -> Result<f64, ExportError>,
+) -> Result<ExportLens, ExportError> {
     let optional = |at: Option<usize>| at.map_or(Ok(0.0), cell);
-    let focal = columns.focal.ok_or("column f is missing; export \"Internal/External camera parameters\"")?;
-    let focal = cell(focal)?;
+    let missing = || {
+        let problem = ValueProblem::new("column f", "is missing");
+        ExportError::lens("", problem, "export \"Internal/External camera parameters\"")
+    };
+    let focal = cell(columns.focal.ok_or_else(missing)?)?;
     let [px, py] = columns.principal_point;
     let mut terms = [0.0; 6];
     for (term, at) in terms.iter_mut().zip(columns.distortion) {
@@ -165,10 +179,10 @@ fn lens_of(columns: &Columns, cell: &impl Fn(usize) -> Result<f64, String>) -> R
 }
 
 /// The lens of a focal length in mm, a principal point in longer sides, and k1 to k4, t1, t2.
-fn lens(focal: f64, centre: [f64; 2], [k1, k2, k3, k4, t1, t2]: [f64; 6]) -> Result<ExportLens, String> {
+fn lens(focal: f64, centre: [f64; 2], [k1, k2, k3, k4, t1, t2]: [f64; 6]) -> Result<ExportLens, ExportError> {
     let distortion = Distortion { k: [k1, k2, k3, k4], p: [t2, t1] };
     let (model, params) = perspective([focal / FILM_WIDTH; 2], centre, distortion)
-        .map_err(|problem| format!("RealityCapture's lens: {problem}; {UNDISTORT}"))?;
+        .map_err(|problem| ExportError::lens("RealityCapture's lens: ", problem, UNDISTORT))?;
     Ok(ExportLens { model, size: None, unit: LensUnit::LongerSide, params })
 }
 
@@ -217,9 +231,9 @@ fn collect_sidecars(folder: &Path, prefix: &str, depth: usize, out: &mut Vec<(St
 #[derive(Clone, Debug, PartialEq)]
 pub struct Sidecar {
     /// `camera_from_world`, or what is wrong with it.
-    pub pose: Result<Pose, String>,
+    pub pose: Result<Pose, ExportError>,
     /// The lens, or why it cannot be used.
-    pub lens: Result<ExportLens, String>,
+    pub lens: Result<ExportLens, ExportError>,
 }
 
 /// Parses a sidecar; `None` if it has no pose.
@@ -240,44 +254,47 @@ pub fn parse_sidecar(text: &str) -> Result<Option<Sidecar>, FileProblem> {
     };
     let (Some(rotation), Some(position)) = (value("Rotation"), value("Position")) else { return Ok(None) };
     let pose = || {
-        let bad = |name| format!("{name}: wrong number of values, or not finite numbers");
+        let bad = |name| FileProblem::new(name, "wrong number of values, or not finite numbers");
         let r = parse_numbers::<9>(rotation).ok_or_else(|| bad("xcr:Rotation"))?;
         let centre = parse_numbers::<3>(position).ok_or_else(|| bad("xcr:Position"))?;
         let rotation = [[r[0], r[1], r[2]], [r[3], r[4], r[5]], [r[6], r[7], r[8]]];
-        pose_from_centre(rotation, centre).map_err(|e| e.to_string())
+        Ok(pose_from_centre(rotation, centre)?)
     };
     Ok(Some(Sidecar { pose: pose(), lens: sidecar_lens(&value) }))
 }
 
-fn sidecar_lens<'a>(value: &impl Fn(&str) -> Option<&'a str>) -> Result<ExportLens, String> {
+fn sidecar_lens<'a>(value: &impl Fn(&str) -> Option<&'a str>) -> Result<ExportLens, ExportError> {
+    let problem = |name: &str, found: String| ValueProblem::new(format!("xcr:{name}"), found);
     let number = |name: &str, default: Option<f64>| match (value(name), default) {
         (Some(text), _) => {
-            let [number] = parse_numbers(text).ok_or_else(|| format!("xcr:{name} is {}", quote(text)))?;
+            let [number] = parse_numbers(text).ok_or_else(|| problem(name, format!("is {}", quote(text))))?;
             Ok(number)
         }
         (None, Some(default)) => Ok(default),
-        (None, None) => Err(format!("xcr:{name} is missing; export the sidecars with calibration")),
+        (None, None) => {
+            let problem = problem(name, "is missing".to_owned());
+            Err(ExportError::lens("", problem, "export the sidecars with calibration"))
+        }
     };
     let focal = number("FocalLength35mm", None)?;
     let centre = [number("PrincipalPointU", Some(0.0))?, number("PrincipalPointV", Some(0.0))?];
     for (name, expected) in [("Skew", 0.0), ("AspectRatio", 1.0)] {
         let found = number(name, Some(expected))?;
         if found != expected {
-            return Err(format!("xcr:{name} is {found} (expected {expected}); {UNDISTORT}"));
+            let problem = problem(name, format!("is {found}")).expecting(expected.to_string());
+            return Err(ExportError::lens("", problem, UNDISTORT));
         }
     }
     let mut terms = [0.0; 6];
     let text = value("DistortionCoeficients").or_else(|| value("DistortionCoefficients")).unwrap_or_default();
     for (slot, field) in terms.iter_mut().zip(text.split_ascii_whitespace()) {
-        let problem = || format!("xcr:DistortionCoeficients: {} is not a finite number", quote(field));
+        let problem = || not_finite("xcr:DistortionCoeficients".to_owned(), field);
         *slot = field.parse().ok().filter(|v: &f64| v.is_finite()).ok_or_else(problem)?;
     }
     let model = value("DistortionModel").unwrap_or("perspective");
     if terms != [0.0; 6] && !model.starts_with("brown") {
-        return Err(format!(
-            "xcr:DistortionModel is {} (expected a brown model); {UNDISTORT}",
-            excerpt(model)
-        ));
+        let problem = problem("DistortionModel", format!("is {}", excerpt(model)));
+        return Err(ExportError::lens("", problem.expecting("a brown model"), UNDISTORT));
     }
     lens(focal, centre, terms)
 }
