@@ -7,7 +7,7 @@ use gausset_io::text::is_valid_message;
 pub(crate) fn check(bytes: &[u8]) {
     let found = match Georeference::parse(bytes) {
         Ok(found) => found,
-        Err(reason) => return assert!(is_valid_message(&reason), "{reason}"),
+        Err(reason) => return assert!(is_valid_message(&reason.to_string()), "{reason}"),
     };
     assert!(found.origin.is_valid() && found.schema == Georeference::SCHEMA);
     let text = serde_json::to_string(&found).unwrap_or_default();

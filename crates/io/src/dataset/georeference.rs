@@ -89,22 +89,24 @@ impl Georeference {
         if path.symlink_metadata().is_err() {
             return Ok(None);
         }
-        let error = |reason| GeoreferenceError { path: path.display().to_string(), reason };
-        let text = input::read(&path, MAX_BYTES).map_err(|e| error(plain_reason(&e)))?;
+        let error = |problem| GeoreferenceError { path: path.display().to_string(), problem };
+        let io = |e| error(GeoreferenceProblem::Unreadable(plain_reason(&e)));
+        let text = input::read(&path, MAX_BYTES).map_err(io)?;
         Self::parse(&text).map(Some).map_err(error)
     }
 
-    /// Parses the content of a file; an error says what is wrong.
+    /// Parses the content of a file.
     ///
     /// # Errors
     /// The text is not of this form, or a value is out of range.
-    pub fn parse(text: &[u8]) -> Result<Self, String> {
-        let found: Self = serde_json::from_slice(text).map_err(|e| e.to_string())?;
+    pub fn parse(text: &[u8]) -> Result<Self, GeoreferenceProblem> {
+        let json = |e: serde_json::Error| GeoreferenceProblem::Unreadable(e.to_string());
+        let found: Self = serde_json::from_slice(text).map_err(json)?;
         if found.schema != SCHEMA {
-            return Err(format!("schema is {} (expected {SCHEMA})", found.schema));
+            return Err(GeoreferenceProblem::Schema(found.schema));
         }
         if !found.origin.is_valid() {
-            return Err("origin is no place on the earth (expected degrees and metres)".to_owned());
+            return Err(GeoreferenceProblem::Origin);
         }
         Ok(found)
     }
@@ -121,10 +123,25 @@ impl Georeference {
 
 /// Why a `georeference.json` cannot be used.
 #[derive(Clone, Debug, PartialEq, thiserror::Error)]
-#[error("{path}: {reason}")]
+#[error("{path}: {problem}")]
 pub struct GeoreferenceError {
     path: String,
-    reason: String,
+    problem: GeoreferenceProblem,
+}
+
+/// What is wrong with a `georeference.json`.
+#[derive(Clone, Debug, PartialEq, Eq, thiserror::Error)]
+#[non_exhaustive]
+pub enum GeoreferenceProblem {
+    /// The file cannot be read, or is not JSON of this form, for this reason.
+    #[error("{0}")]
+    Unreadable(String),
+    /// It is of another version.
+    #[error("schema is {0} (expected {SCHEMA})")]
+    Schema(u32),
+    /// The origin is out of range.
+    #[error("origin is no place on the earth (expected degrees and metres)")]
+    Origin,
 }
 
 #[cfg(test)]

@@ -252,10 +252,10 @@ impl<'de> Deserialize<'de> for Frames {
 }
 
 impl Frames {
-    fn add(&mut self, frame: RawFrame) -> Result<(), String> {
+    fn add(&mut self, frame: RawFrame) -> Result<(), TooMany> {
         let index = self.count;
         if index >= MAX_IMAGES {
-            return Err(too_many("frames"));
+            return Err(TooMany("frames"));
         }
         self.count += 1;
         match frame.into_frame() {
@@ -270,9 +270,10 @@ impl Frames {
     }
 }
 
-fn too_many(what: &str) -> String {
-    format!("too many {what} (expected at most {MAX_IMAGES})")
-}
+/// More frames or names than a dataset has images.
+#[derive(Debug, thiserror::Error)]
+#[error("too many {0} (expected at most {MAX_IMAGES})")]
+struct TooMany(&'static str);
 
 struct Names(Vec<String>);
 
@@ -288,7 +289,7 @@ impl<'de> Deserialize<'de> for Names {
                 let mut list = Vec::new();
                 while let Some(name) = items.next_element()? {
                     if list.len() as u64 >= MAX_IMAGES {
-                        return Err(A::Error::custom(too_many("names")));
+                        return Err(A::Error::custom(TooMany("names")));
                     }
                     list.push(name);
                 }
