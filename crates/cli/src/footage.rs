@@ -6,7 +6,7 @@ use std::path::PathBuf;
 use clap::builder::PossibleValuesParser;
 use clap::parser::ValueSource;
 use clap::{Arg, ArgAction, ArgMatches, Args, FromArgMatches, value_parser};
-use gausset::footage_options::{OptionGroup, OptionInfo, OptionValue, ValueSyntax};
+use gausset::footage_options::{OptionGroup, OptionInfo, OptionValue, ValueError, ValueSyntax};
 
 /// The arguments of a group of options. An option that is not given has its default.
 #[derive(Clone, Debug, Default)]
@@ -85,7 +85,7 @@ fn argument(option: OptionInfo) -> Arg {
 }
 
 /// Parses a value of an option that is declared outside of the table.
-pub(crate) fn parse_value<T: OptionValue>(text: &str) -> Result<T, String> {
+pub(crate) fn parse_value<T: OptionValue>(text: &str) -> Result<T, ValueError> {
     T::from_text(OsStr::new(text))
 }
 

@@ -64,7 +64,7 @@ pub use gausset_metrics::{Lpips, SsimDefinition};
 pub use memory::MemoryPlan;
 pub use option_values::{
     Adam, Alpha, Background, Colours, Exposure, FreeSpace, InitPoints, MemoryLimit, NearPlane, Panoramas,
-    Quality, RandomBackground, Split, SpzFrame, Strategy, TimeBudget, Up,
+    ParseValueError, Quality, RandomBackground, Split, SpzFrame, Strategy, TimeBudget, Up,
 };
 pub use options::{OptionsError, TrainOptions};
 pub use plan::StepPlan;

@@ -14,5 +14,5 @@ pub use table::{
     ColourOptions, FrameMaskOptions, FrameOptions, LensViewOptions, MaskEngine, MaskingOptions,
     ProjectionOptions, SelectionOptions, TrainViewOptions, ViewOptions, all_options,
 };
-pub use value::{OptionValue, ValueSyntax};
+pub use value::{OptionValue, ValueError, ValueSyntax};
 pub use words::{LensWords, StereoLayout};

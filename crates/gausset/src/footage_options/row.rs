@@ -7,7 +7,7 @@ use std::sync::Arc;
 
 use serde_json::Value;
 
-use super::value::{OptionValue, ValueSyntax};
+use super::value::{OptionValue, ValueError, ValueSyntax, refused};
 use crate::panos::TrackOptions;
 
 /// The level of help that lists an option.
@@ -21,8 +21,8 @@ pub enum HelpLevel {
     Rare,
 }
 
-/// Checks the text of a value. The error reads `expected a number, found `x``.
-pub type ValueCheck = Arc<dyn Fn(&str) -> Result<(), String> + Send + Sync>;
+/// Checks the text of a value.
+pub type ValueCheck = Arc<dyn Fn(&str) -> Result<(), ValueError> + Send + Sync>;
 
 /// An option as front ends see it: command line, documentation.
 #[derive(Clone)]
@@ -70,7 +70,7 @@ pub trait OptionGroup: Clone + Default + fmt::Debug + Send + Sync + 'static {
     ///
     /// # Errors
     /// The text is malformed or out of range.
-    fn set(&mut self, key: &str, text: &OsStr) -> Option<Result<(), String>>;
+    fn set(&mut self, key: &str, text: &OsStr) -> Option<Result<(), ValueError>>;
 
     /// All options that results depend on, by key; `null` = not set, or the default.
     fn record(&self) -> Vec<(&'static str, Value)>;
@@ -200,19 +200,18 @@ impl<T: OptionValue> OptionRow<T> {
         Self { recording: Recording::Never, ..self }
     }
 
-    fn parse(&self, text: &OsStr) -> Result<T, String> {
-        let refused = |expected: &str| format!("expected {expected}, found `{}`", text.display());
+    fn parse(&self, text: &OsStr) -> Result<T, ValueError> {
         if let ValueSyntax::Whole { least, most } = self.syntax
             && let Ok(number) = text.to_string_lossy().parse::<u32>()
             && !(least..=most).contains(&number)
         {
-            return Err(refused(&self.syntax.expected()));
+            return Err(refused(self.syntax.expected(), text));
         }
         match &self.range {
             None => T::from_text(text),
             Some(range) => {
                 let value = T::from_text(text).ok().filter(range.accepts);
-                value.ok_or_else(|| refused(range.expected))
+                value.ok_or_else(|| refused(range.expected, text))
             }
         }
     }
@@ -236,7 +235,7 @@ pub(super) trait GroupField<T> {
     fn table(self, heading: &'static str, help: &str) -> Vec<OptionInfo>;
 
     /// As [`OptionGroup::set`].
-    fn set(self, value: &mut T, key: &str, text: &OsStr) -> Option<Result<(), String>>;
+    fn set(self, value: &mut T, key: &str, text: &OsStr) -> Option<Result<(), ValueError>>;
 
     /// As [`OptionGroup::record`].
     fn record(self, value: &T) -> Vec<(&'static str, Value)>;
@@ -272,7 +271,7 @@ impl<T: OptionValue> GroupField<T> for OptionRow<T> {
         }]
     }
 
-    fn set(self, value: &mut T, key: &str, text: &OsStr) -> Option<Result<(), String>> {
+    fn set(self, value: &mut T, key: &str, text: &OsStr) -> Option<Result<(), ValueError>> {
         (self.is_listed && key == self.key).then(|| self.parse(text).map(|parsed| *value = parsed))
     }
 
@@ -299,7 +298,7 @@ impl<T: OptionGroup> GroupField<T> for NestedGroup<T> {
         options
     }
 
-    fn set(self, value: &mut T, key: &str, text: &OsStr) -> Option<Result<(), String>> {
+    fn set(self, value: &mut T, key: &str, text: &OsStr) -> Option<Result<(), ValueError>> {
         value.set(key, text)
     }
 
@@ -314,7 +313,7 @@ impl OptionGroup for Option<TrackOptions> {
         Vec::new()
     }
 
-    fn set(&mut self, _key: &str, _text: &OsStr) -> Option<Result<(), String>> {
+    fn set(&mut self, _key: &str, _text: &OsStr) -> Option<Result<(), ValueError>> {
         None
     }
 
@@ -349,7 +348,7 @@ macro_rules! option_groups {
                     [$(field!($type $(, $row)?).table($heading, concat!($($help),+))),+].concat()
                 }
 
-                fn set(&mut self, key: &str, text: &OsStr) -> Option<Result<(), String>> {
+                fn set(&mut self, key: &str, text: &OsStr) -> Option<Result<(), ValueError>> {
                     None$(.or_else(|| field!($type $(, $row)?).set(&mut self.$name, key, text)))+
                 }
 

@@ -16,6 +16,7 @@ use serde_json::Value;
 use super::row::{
     GroupField, NestedGroup, OptionGroup, OptionInfo, OptionRow, field, flag, option, option_groups, unlisted,
 };
+use super::value::ValueError;
 use super::words::{LensWords, StereoLayout};
 use crate::mask_engine::EngineKind;
 use crate::panos::{LensArrangement, SourceProjection, TrackOptions};
@@ -262,9 +263,12 @@ mod tests {
     fn a_value_out_of_range_and_an_unknown_key_are_refused() {
         let mut options = FrameOptions::default();
         let refused = |text: &str| Some(Err(format!("expected 0.1..90 degrees, found `{text}`")));
-        assert_eq!(options.set("step", OsStr::new("100")), refused("100"));
-        assert_eq!(options.set("step", OsStr::new("x")), refused("x"));
-        assert_eq!(options.set("layout", OsStr::new("ring8")), None);
+        let mut set = |key: &str, text: &str| {
+            options.set(key, OsStr::new(text)).map(|set| set.map_err(|error| error.to_string()))
+        };
+        assert_eq!(set("step", "100"), refused("100"));
+        assert_eq!(set("step", "x"), refused("x"));
+        assert_eq!(set("layout", "ring8"), None);
         assert_eq!(options, FrameOptions::default());
     }
 }

@@ -1,19 +1,43 @@
 //! The value types of options: parsing from text, formatting for help, and their form in records.
 
 use std::ffi::OsStr;
+use std::num::{ParseFloatError, ParseIntError};
 use std::path::PathBuf;
 
 use gausset_pano::cube::{Face, StripOrder};
 use gausset_pano::equalise::Equalise;
 use gausset_pano::layout::Layout;
-use gausset_pano::look::ColourSettings;
+use gausset_pano::look::{ColourSettings, ColourSettingsError};
 use gausset_pano::selection::SelectBy;
+use gausset_train::ParseValueError;
 use serde_json::{Value, json};
 
 use super::words::{LensWords, StereoLayout};
 use crate::mask_engine::EngineKind;
 use crate::panos::{LensArrangement, SourceProjection};
 use crate::records::canonical_path;
+
+/// Why a text is not a value of an option.
+#[derive(Clone, Debug, PartialEq, thiserror::Error)]
+#[non_exhaustive]
+pub enum ValueError {
+    /// It is none of the accepted values.
+    #[error(transparent)]
+    Refused(#[from] ParseValueError),
+    /// It is not a whole number.
+    #[error(transparent)]
+    Whole(#[from] ParseIntError),
+    /// It is not a number.
+    #[error(transparent)]
+    Number(#[from] ParseFloatError),
+    /// It is not a list of colour settings.
+    #[error(transparent)]
+    Colour(#[from] ColourSettingsError),
+}
+
+pub(super) fn refused(expected: impl Into<String>, found: &OsStr) -> ValueError {
+    ParseValueError { expected: expected.into(), found: found.display().to_string() }.into()
+}
 
 /// Syntax of the values of an option.
 #[derive(Clone, Debug, PartialEq, Eq)]
@@ -55,8 +79,8 @@ pub trait OptionValue: Clone + PartialEq + Send + Sync + 'static {
     /// Parses a text.
     ///
     /// # Errors
-    /// The text is malformed; says what was expected and found.
-    fn from_text(text: &OsStr) -> Result<Self, String>;
+    /// The text is malformed.
+    fn from_text(text: &OsStr) -> Result<Self, ValueError>;
 
     /// Formats the value as a default in the help; `None` if there is nothing to show.
     fn to_text(&self) -> Option<String>;
@@ -68,8 +92,8 @@ pub trait OptionValue: Clone + PartialEq + Send + Sync + 'static {
 }
 
 /// A text, or an error that expects one.
-fn utf8(text: &OsStr) -> Result<&str, String> {
-    text.to_str().ok_or_else(|| format!("expected UTF-8 text, found `{}`", text.display()))
+fn utf8(text: &OsStr) -> Result<&str, ValueError> {
+    text.to_str().ok_or_else(|| refused("UTF-8 text", text))
 }
 
 impl<T: OptionValue> OptionValue for Option<T> {
@@ -77,7 +101,7 @@ impl<T: OptionValue> OptionValue for Option<T> {
         T::syntax()
     }
 
-    fn from_text(text: &OsStr) -> Result<Self, String> {
+    fn from_text(text: &OsStr) -> Result<Self, ValueError> {
         T::from_text(text).map(Some)
     }
 
@@ -95,8 +119,8 @@ impl OptionValue for bool {
         ValueSyntax::Flag
     }
 
-    fn from_text(text: &OsStr) -> Result<Self, String> {
-        utf8(text)?.parse().map_err(|_| format!("expected true|false, found `{}`", text.display()))
+    fn from_text(text: &OsStr) -> Result<Self, ValueError> {
+        utf8(text)?.parse().map_err(|_| refused("true|false", text))
     }
 
     fn to_text(&self) -> Option<String> {
@@ -113,8 +137,8 @@ impl OptionValue for u32 {
         ValueSyntax::Whole { least: 0, most: Self::MAX }
     }
 
-    fn from_text(text: &OsStr) -> Result<Self, String> {
-        utf8(text)?.parse().map_err(|e: std::num::ParseIntError| e.to_string())
+    fn from_text(text: &OsStr) -> Result<Self, ValueError> {
+        Ok(utf8(text)?.parse()?)
     }
 
     fn to_text(&self) -> Option<String> {
@@ -131,8 +155,8 @@ impl OptionValue for f64 {
         ValueSyntax::Text
     }
 
-    fn from_text(text: &OsStr) -> Result<Self, String> {
-        utf8(text)?.parse().map_err(|e: std::num::ParseFloatError| e.to_string())
+    fn from_text(text: &OsStr) -> Result<Self, ValueError> {
+        Ok(utf8(text)?.parse()?)
     }
 
     fn to_text(&self) -> Option<String> {
@@ -149,7 +173,7 @@ impl OptionValue for PathBuf {
         ValueSyntax::Path
     }
 
-    fn from_text(text: &OsStr) -> Result<Self, String> {
+    fn from_text(text: &OsStr) -> Result<Self, ValueError> {
         Ok(text.into())
     }
 
@@ -167,7 +191,7 @@ impl OptionValue for String {
         ValueSyntax::Text
     }
 
-    fn from_text(text: &OsStr) -> Result<Self, String> {
+    fn from_text(text: &OsStr) -> Result<Self, ValueError> {
         utf8(text).map(str::to_owned)
     }
 
@@ -181,8 +205,8 @@ impl OptionValue for LensWords {
         ValueSyntax::Text
     }
 
-    fn from_text(text: &OsStr) -> Result<Self, String> {
-        Self::parse(utf8(text)?)
+    fn from_text(text: &OsStr) -> Result<Self, ValueError> {
+        Ok(Self::parse(utf8(text)?)?)
     }
 
     fn to_text(&self) -> Option<String> {
@@ -195,9 +219,8 @@ impl OptionValue for [Face; 6] {
         ValueSyntax::Text
     }
 
-    fn from_text(text: &OsStr) -> Result<Self, String> {
-        StripOrder::parse_faces(utf8(text)?)
-            .ok_or_else(|| format!("expected each of the letters rludfb once, found `{}`", text.display()))
+    fn from_text(text: &OsStr) -> Result<Self, ValueError> {
+        StripOrder::parse_faces(utf8(text)?).ok_or_else(|| refused("each of the letters rludfb once", text))
     }
 
     fn to_text(&self) -> Option<String> {
@@ -210,9 +233,8 @@ impl OptionValue for [u8; 6] {
         ValueSyntax::Text
     }
 
-    fn from_text(text: &OsStr) -> Result<Self, String> {
-        StripOrder::parse_turns(utf8(text)?)
-            .ok_or_else(|| format!("expected six digits 0 to 3, found `{}`", text.display()))
+    fn from_text(text: &OsStr) -> Result<Self, ValueError> {
+        StripOrder::parse_turns(utf8(text)?).ok_or_else(|| refused("six digits 0 to 3", text))
     }
 
     fn to_text(&self) -> Option<String> {
@@ -225,8 +247,8 @@ impl OptionValue for ColourSettings {
         ValueSyntax::Text
     }
 
-    fn from_text(text: &OsStr) -> Result<Self, String> {
-        Self::parse(utf8(text)?).map_err(|e| e.to_string())
+    fn from_text(text: &OsStr) -> Result<Self, ValueError> {
+        Ok(Self::parse(utf8(text)?)?)
     }
 
     fn to_text(&self) -> Option<String> {
@@ -242,10 +264,10 @@ macro_rules! word_values {
                 ValueSyntax::Words(Self::ALL.map(|value| value.name()).to_vec())
             }
 
-            fn from_text(text: &OsStr) -> Result<Self, String> {
+            fn from_text(text: &OsStr) -> Result<Self, ValueError> {
                 let found = Self::ALL.into_iter().find(|value| text == value.name());
                 let expected = || Self::ALL.map(|value| value.name()).join("|");
-                found.ok_or_else(|| format!("expected {}, found `{}`", expected(), text.display()))
+                found.ok_or_else(|| refused(expected(), text))
             }
 
             fn to_text(&self) -> Option<String> {

@@ -2,6 +2,8 @@
 
 use std::ffi::OsStr;
 
+use gausset_train::ParseValueError;
+
 use crate::panos::source::is_image_extension;
 
 /// Words in which the file names of both lenses of a frame differ, those of the first lens first.
@@ -13,7 +15,7 @@ impl LensWords {
     ///
     /// # Errors
     /// Other than two words, or one word twice.
-    pub fn parse(text: &str) -> Result<Self, String> {
+    pub fn parse(text: &str) -> Result<Self, ParseValueError> {
         let stem = |word: &str| match word.rsplit_once('.') {
             Some((stem, extension)) if is_image_extension(OsStr::new(extension)) => stem.to_owned(),
             _ => word.to_owned(),
@@ -21,7 +23,10 @@ impl LensWords {
         let words: Vec<String> = text.split_whitespace().map(stem).collect();
         match <[String; 2]>::try_from(words) {
             Ok([first, second]) if first != second => Ok(Self([first, second])),
-            _ => Err(format!("expected two different words of file names, found `{text}`")),
+            _ => {
+                let expected = "two different words of file names".to_owned();
+                Err(ParseValueError { expected, found: text.to_owned() })
+            }
         }
     }
 }
