@@ -1,5 +1,6 @@
 //! Output files of a frame. A worker encodes and writes them under temporary names; the calling thread renames them.
 
+use std::fmt::Display;
 use std::path::{Path, PathBuf};
 
 use gausset_io::atomic::{
@@ -9,7 +10,7 @@ use gausset_io::image::encode::{PngPixels, png, webp_rgba8};
 use gausset_io::ownership;
 use gausset_pano::sphere_mask::REMOVED;
 
-use super::frame::FrameMasks;
+use super::frame::{FrameError, FrameMasks};
 use super::input::OutputNames;
 use super::manifest::ManifestEntry;
 use super::{CutoutFormat, MaskJob, OutputModes};
@@ -23,9 +24,12 @@ const CUTOUTS: &str = "cutouts";
 /// Encodes the masks as PNG, and cut-outs if requested. A mask that keeps everything is not written.
 pub(super) fn encoded(
     job: &MaskJob<'_>,
-    names: &[OutputNames],
+    frame: usize,
     outcome: &FrameMasks,
-) -> Result<Vec<(PathBuf, Vec<u8>)>, String> {
+) -> Result<Vec<(PathBuf, Vec<u8>)>, FrameError> {
+    let names = job.input.names(frame);
+    let failed =
+        |error: &dyn Display| FrameError::Frame(format!("{}: mask: {error}", job.input.frames()[frame].stem));
     let mut files = Vec::new();
     let modes = job.options.modes;
     // With a soft edge, the removed region of the mask ends where the edge begins.
@@ -36,7 +40,7 @@ pub(super) fn encoded(
         let hard = hardened(mask);
         let is_needed = job.options.empty_masks || hard.contains(&0);
         if modes != OutputModes::Cutouts && is_needed {
-            let bytes = png(w, h, PngPixels::Grey8(&hard), &[]).map_err(|e| e.to_string())?;
+            let bytes = png(w, h, PngPixels::Grey8(&hard), &[]).map_err(|e| failed(&e))?;
             files.push((names[index].mask.clone(), bytes));
         }
         if let Some(rgb) = outcome.rgb.get(index) {
@@ -45,9 +49,9 @@ pub(super) fn encoded(
                 rgb.chunks_exact(3).zip(alpha).flat_map(|(p, &a)| [p[0], p[1], p[2], a]).collect();
             let (bytes, extension) = match job.options.cutouts {
                 CutoutFormat::Png => {
-                    (png(w, h, PngPixels::Rgba8(&pixels), &[]).map_err(|e| e.to_string())?, "png")
+                    (png(w, h, PngPixels::Rgba8(&pixels), &[]).map_err(|e| failed(&e))?, "png")
                 }
-                CutoutFormat::Webp => (webp_rgba8(w, h, &pixels).map_err(|e| e.to_string())?, "webp"),
+                CutoutFormat::Webp => (webp_rgba8(w, h, &pixels).map_err(|e| failed(&e))?, "webp"),
             };
             let name = format!("{}.{extension}", names[index].cutout.display());
             files.push((Path::new(CUTOUTS).join(name), bytes));

@@ -291,8 +291,7 @@ fn write_frame(
     let Shared { job, manifest, .. } = shared;
     let source = &job.input.frames()[index];
     worker.ledger.switch_to(WorkerStage::Encode);
-    let files = files::encoded(job, &job.input.names(index), &outcome)
-        .map_err(|what| WorkerError::Trouble(FrameError::Frame(format!("{}: mask: {what}", source.stem))))?;
+    let files = files::encoded(job, index, &outcome).map_err(WorkerError::Trouble)?;
     worker.ledger.switch_to(WorkerStage::Write);
     let unnamed = files::written(job, &files, manifest.earlier_entry(source)).map_err(WorkerError::Failed)?;
     let lengths = files.iter().map(|(name, bytes)| (name.display().to_string(), bytes.len() as u64));

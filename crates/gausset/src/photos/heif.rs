@@ -4,17 +4,17 @@
 //! that does not say how it is turned, and the pixels are turned here. Each result must have the size that the file
 //! states: phones store a photograph as tiles, of which older versions of ffmpeg decode one.
 
-use std::io::Write;
+use std::io::{self, Write};
 use std::path::{Path, PathBuf};
 use std::sync::atomic::AtomicBool;
 use std::time::Duration;
 
-use gausset_io::atomic::{Disk, FileSystem, write_atomic};
+use gausset_io::atomic::{Disk, FileSystem, WriteError, write_atomic};
 use gausset_io::image::exif::with_upright_orientation;
 use gausset_io::image::{DecodedImage, HeifHeader, MAX_FILE_BYTES, decode_file, read_heif_header, upright};
 use gausset_io::input;
-use gausset_process::{Program, find_program};
-use jpeg_encoder::{ColorType, Encoder, SamplingFactor};
+use gausset_process::{ProcessError, Program, find_program};
+use jpeg_encoder::{ColorType, Encoder, EncodingError, SamplingFactor};
 
 use super::list::{PhotographList, unreadable_line};
 use crate::external_tools::LIBHEIF_PROGRAMS;
@@ -34,6 +34,36 @@ enum Decoder {
     Ffmpeg(PathBuf),
     /// `heif-dec`, or `heif-convert` as it was called before.
     Libheif(PathBuf),
+}
+
+/// Why a photograph has no JPEG.
+#[derive(Debug, thiserror::Error)]
+pub(super) enum HeifError {
+    #[error("no program decodes it")]
+    NoProgram,
+    #[error(transparent)]
+    Read(#[from] io::Error),
+    #[error(transparent)]
+    Write(#[from] WriteError),
+    #[error(transparent)]
+    Program(#[from] ProcessError),
+    /// What a program wrote cannot be used.
+    #[error("{program}: {problem}")]
+    Output { program: &'static str, problem: String },
+    #[error("{}x{} px are too many for a JPEG", .0[0], .0[1])]
+    TooLarge([u32; 2]),
+    #[error(transparent)]
+    Encode(#[from] EncodingError),
+}
+
+impl HeifError {
+    fn output(program: &'static str, problem: impl Into<String>) -> Self {
+        Self::Output { program, problem: problem.into() }
+    }
+
+    fn size(program: &'static str, [width, height]: [u32; 2], [w, h]: [u32; 2]) -> Self {
+        Self::output(program, format!("decodes {width}x{height} px (expected {w}x{h})"))
+    }
 }
 
 /// How HEIF photographs are decoded.
@@ -114,8 +144,8 @@ impl HeifDecoder {
         header: &HeifHeader,
         work: &Path,
         stop: &AtomicBool,
-    ) -> Result<Vec<u8>, String> {
-        let mut reason = "no program decodes it".to_owned();
+    ) -> Result<Vec<u8>, HeifError> {
+        let mut reason = HeifError::NoProgram;
         for program in &self.programs {
             let picture = match program {
                 Decoder::Ffmpeg(program) => self.by_ffmpeg(program, file, header, work, stop),
@@ -137,15 +167,14 @@ impl HeifDecoder {
         header: &HeifHeader,
         work: &Path,
         stop: &AtomicBool,
-    ) -> Result<DecodedImage, String> {
+    ) -> Result<DecodedImage, HeifError> {
         let stored = work.join(STORED);
-        let mut bytes = input::read(file, MAX_FILE_BYTES).map_err(|e| e.to_string())?;
+        let mut bytes = input::read(file, MAX_FILE_BYTES)?;
         header.remove_turn(&mut bytes);
-        write_atomic(&Disk, &stored, |to| to.write_all(&bytes)).map_err(|e| e.to_string())?;
+        write_atomic(&Disk, &stored, |to| to.write_all(&bytes))?;
         let ([width, height], rgb) = self.run_ffmpeg(program, &stored, header.size, stop)?;
         if !is_whole([width, height], header) {
-            let [w, h] = header.cropped_size;
-            return Err(format!("ffmpeg: decodes {width}x{height} px (expected {w}x{h})"));
+            return Err(HeifError::size("ffmpeg", [width, height], header.cropped_size));
         }
         Ok(upright(DecodedImage { width, height, rgb, alpha: None }, header.orientation))
     }
@@ -157,7 +186,7 @@ impl HeifDecoder {
         file: &Path,
         [width, height]: [u32; 2],
         stop: &AtomicBool,
-    ) -> Result<([u32; 2], Vec<u8>), String> {
+    ) -> Result<([u32; 2], Vec<u8>), HeifError> {
         let mut program = Program::new(program).silence_limit(self.silence_limit);
         for argument in
             ["-nostdin", "-v", "error", "-xerror", "-protocol_whitelist", "file", "-f", "mov", "-i"]
@@ -169,15 +198,19 @@ impl HeifDecoder {
         {
             program = program.arg(argument);
         }
-        let mut stream = program.stream(stop).map_err(|e| e.to_string())?;
+        let mut stream = program.stream(stop)?;
         let mut bytes = vec![0; 3 * width as usize * height as usize + MAX_HEAD_BYTES];
-        let count = stream.fill(&mut bytes).map_err(|e| e.to_string())?;
-        stream.finish().map_err(|e| e.to_string())?;
+        let count = stream.fill(&mut bytes)?;
+        stream.finish()?;
         bytes.truncate(count);
-        let (size, start) = pixmap_head(&bytes).ok_or("ffmpeg: no image")?;
+        let (size, start) = pixmap_head(&bytes).ok_or_else(|| HeifError::output("ffmpeg", "no image"))?;
         let rgb = bytes.split_off(start);
         let is_complete = rgb.len() as u64 == 3 * u64::from(size[0]) * u64::from(size[1]);
-        if is_complete { Ok((size, rgb)) } else { Err("ffmpeg: the image ends too early".to_owned()) }
+        if is_complete {
+            Ok((size, rgb))
+        } else {
+            Err(HeifError::output("ffmpeg", "the image ends too early"))
+        }
     }
 
     /// Decodes the upright pixels to a file.
@@ -188,17 +221,17 @@ impl HeifDecoder {
         header: &HeifHeader,
         work: &Path,
         stop: &AtomicBool,
-    ) -> Result<DecodedImage, String> {
+    ) -> Result<DecodedImage, HeifError> {
         let decoded = work.join(DECODED);
         // That of the last photograph.
         let _ = Disk.remove(&decoded);
         let program = Program::new(program).silence_limit(self.silence_limit).file(file).file(&decoded);
-        program.run(stop, &mut |_, _| {}).map_err(|e| e.to_string())?;
-        let picture = decode_file(&decoded).map_err(|e| format!("libheif: {}", e.problem))?;
-        let expected = header.upright_size();
-        if [picture.width, picture.height] != expected {
-            let ([w, h], [width, height]) = ([picture.width, picture.height], expected);
-            return Err(format!("libheif: decodes {w}x{h} px (expected {width}x{height})"));
+        program.run(stop, &mut |_, _| {})?;
+        let picture =
+            decode_file(&decoded).map_err(|e| HeifError::output("libheif", e.problem.to_string()))?;
+        let (size, expected) = ([picture.width, picture.height], header.upright_size());
+        if size != expected {
+            return Err(HeifError::size("libheif", size, expected));
         }
         Ok(picture)
     }
@@ -225,18 +258,18 @@ fn pixmap_head(bytes: &[u8]) -> Option<([u32; 2], usize)> {
     (magic == "P6" && most == "255").then_some((size, start))
 }
 
-fn encode(picture: &DecodedImage, header: &HeifHeader) -> Result<Vec<u8>, String> {
+fn encode(picture: &DecodedImage, header: &HeifHeader) -> Result<Vec<u8>, HeifError> {
     let mut bytes = Vec::new();
     let mut encoder = Encoder::new(&mut bytes, QUALITY);
     encoder.set_sampling_factor(SamplingFactor::F_1_1);
     if let Some(exif) = &header.exif {
-        encoder.add_exif_metadata(&with_upright_orientation(exif)).map_err(|e| e.to_string())?;
+        encoder.add_exif_metadata(&with_upright_orientation(exif))?;
     }
     let [width, height] = [picture.width, picture.height].map(u16::try_from);
     let (Ok(width), Ok(height)) = (width, height) else {
-        return Err(format!("{}x{} px are too many for a JPEG", picture.width, picture.height));
+        return Err(HeifError::TooLarge([picture.width, picture.height]));
     };
-    encoder.encode(&picture.rgb, width, height, ColorType::Rgb).map_err(|e| e.to_string())?;
+    encoder.encode(&picture.rgb, width, height, ColorType::Rgb)?;
     Ok(bytes)
 }
 
@@ -324,7 +357,7 @@ mod tests {
         assert!(decoder.to_jpeg(&file, &header, folder.path(), &NEVER).is_ok());
         // The file of an earlier photograph is not taken for this one.
         script(&folder.path().join("heif-dec"), "true");
-        let error = decoder.to_jpeg(&file, &header, folder.path(), &NEVER).unwrap_err();
+        let error = decoder.to_jpeg(&file, &header, folder.path(), &NEVER).unwrap_err().to_string();
         assert!(error.contains("libheif: picture: "), "{error}");
     }
 
