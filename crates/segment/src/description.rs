@@ -280,7 +280,7 @@ pub struct DescriptionError {
     pub problem: String,
 }
 
-fn invalid(place: impl Into<String>, problem: impl Into<String>) -> DescriptionError {
+pub(crate) fn invalid(place: impl Into<String>, problem: impl Into<String>) -> DescriptionError {
     DescriptionError { place: place.into(), problem: problem.into() }
 }
 

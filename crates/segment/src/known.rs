@@ -1,7 +1,7 @@
 //! Built-in descriptions of common models, and guesses from the outputs of other models.
 
 use crate::classes::{self, list_of};
-use crate::description::ModelDescription;
+use crate::description::{DescriptionError, ModelDescription};
 use crate::engine::{Tensor, TensorPort};
 
 /// Mean and deviation of the ImageNet images, which most models use.
@@ -14,7 +14,21 @@ pub(crate) struct DescriptionGuess {
     pub reason: String,
 }
 
-/// Guesses the description from the outputs of a run on a grey image. The error says what is needed.
+/// Why no description can be guessed; the text follows the word `model`.
+#[derive(Debug, thiserror::Error)]
+pub(crate) enum GuessError {
+    /// More classes than one, in a number that no list has.
+    #[error("has {0} classes without names; list them ([classes] names)")]
+    UnnamedClasses(usize),
+    /// Outputs of other shapes, as text.
+    #[error("has outputs that match no known model: {0}")]
+    UnknownOutputs(String),
+    /// The outputs have names that a description cannot have.
+    #[error(transparent)]
+    Description(#[from] DescriptionError),
+}
+
+/// Guesses the description from the outputs of a run on a grey image.
 ///
 /// | outputs | guess |
 /// |---|---|
@@ -24,7 +38,7 @@ pub(crate) struct DescriptionGuess {
 /// | [1, 4 + C + K, A] and [1, K, h, w] | boxes with coefficients of prototype masks (YOLO) |
 /// | [1, A, 5 + C] | YOLOX |
 /// | [1, C, h, w] | semantic segmentation, ImageNet normalisation |
-pub(crate) fn guess(ports: &[TensorPort], outputs: &[Tensor]) -> Result<DescriptionGuess, String> {
+pub(crate) fn guess(ports: &[TensorPort], outputs: &[Tensor]) -> Result<DescriptionGuess, GuessError> {
     let shape = |name: &str| {
         let at = ports.iter().position(|port| port.name == name)?;
         outputs.get(at).map(|tensor| tensor.shape.as_slice())
@@ -32,17 +46,17 @@ pub(crate) fn guess(ports: &[TensorPort], outputs: &[Tensor]) -> Result<Descript
     let name = |index: usize| ports[index].name.replace('\'', "");
     let shapes: Vec<&[usize]> = outputs.iter().map(|tensor| tensor.shape.as_slice()).collect();
     let made =
-        |what: &str, output: String, input: &str, classes: usize| -> Result<DescriptionGuess, String> {
+        |what: &str, output: String, input: &str, classes: usize| -> Result<DescriptionGuess, GuessError> {
             let list =
                 list_of(classes).map_or_else(String::new, |list| format!("[classes]\nlist = '{list}'\n"));
             let text = format!("[input]\n{input}[output]\n{output}{list}");
-            let mut description = ModelDescription::parse(&text).map_err(|error| error.to_string())?;
+            let mut description = ModelDescription::parse(&text)?;
             if description.classes.is_empty() && classes == 1 {
                 // A model with a single class is assumed to detect persons.
                 description.classes = vec!["person".to_owned()];
             }
             if description.classes.is_empty() {
-                return Err(format!("has {classes} classes without names; list them ([classes] names)"));
+                return Err(GuessError::UnnamedClasses(classes));
             }
             Ok(DescriptionGuess {
                 description,
@@ -107,7 +121,7 @@ pub(crate) fn guess(ports: &[TensorPort], outputs: &[Tensor]) -> Result<Descript
             let input = if *c == 1 { "" } else { IMAGENET };
             made("classes of pixels", output, input, *c)
         }
-        _ => Err(format!("has outputs that match no known model: {}", describe_outputs(ports, outputs))),
+        _ => Err(GuessError::UnknownOutputs(describe_outputs(ports, outputs))),
     }
 }
 

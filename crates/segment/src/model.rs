@@ -147,7 +147,7 @@ impl OnnxModel {
         })?;
         let values = match ran {
             Ok(Ok(values)) => values,
-            Ok(Err(what)) => return Err(bad(format!("a run failed: {}", one_line(&what)))),
+            Ok(Err(error)) => return Err(bad(format!("a run failed: {}", one_line(&error.to_string())))),
             Err(breakdown) => return Err(bad(format!("a run failed: the engine panicked ({breakdown})"))),
         };
         let tensors = values.into_iter().zip(outputs).map(|(tensor, name)| {

@@ -10,7 +10,7 @@ use gausset_io::text::one_line;
 use serde::Deserialize;
 
 use crate::decode::{self, CandidateBox, Detection, Outputs};
-use crate::description::{ModelDescription, OutputKind};
+use crate::description::{DescriptionError, ModelDescription, OutputKind, invalid};
 use crate::engine::{InferenceEngine, Tensor, TensorPort};
 use crate::error::ModelError;
 use crate::input_image::{self, Placement, RgbImage};
@@ -19,6 +19,8 @@ use crate::segmenter::input_size;
 
 /// Labels of the first and second corner of a box.
 const CORNERS: [f32; 2] = [2.0, 3.0];
+/// Place of the sources in a description.
+const FEATURES: &str = "[prompt] features";
 /// Largest number of values of an input that is filled with zeros.
 const MAX_ZEROS: usize = 1 << 24;
 
@@ -102,11 +104,12 @@ impl Promptable {
         };
         let input =
             input.cloned().ok_or_else(|| bad("[input] name: the encoder has no such input".to_owned()))?;
-        let size = input_size(&input, Some(&description)).map_err(&bad)?;
+        let size = input_size(&input, Some(&description), toml)?;
         let mut features = Vec::new();
         let mut given = Vec::new();
         for port in &decoder.inputs {
-            let what = decoder_input(port, &spec, &encoder, &mut features).map_err(&bad)?;
+            let what = decoder_input(port, &spec, &encoder, &mut features)
+                .map_err(|error| bad(error.to_string()))?;
             given.push((port.name.clone(), what));
         }
         for (name, what) in [("coordinates", &spec.coordinates), ("labels", &spec.labels)] {
@@ -208,7 +211,7 @@ fn decoder_input(
     spec: &PromptSpec,
     encoder: &OnnxModel,
     features: &mut Vec<String>,
-) -> Result<DecoderInput, String> {
+) -> Result<DecoderInput, DescriptionError> {
     let name = &port.name;
     if *name == spec.coordinates {
         return Ok(DecoderInput::Coordinates);
@@ -227,19 +230,18 @@ fn decoder_input(
     }
     if said.is_some() {
         let has: Vec<&str> = encoder.outputs.iter().map(|output| output.name.as_str()).collect();
-        return Err(format!(
-            "[prompt] features: the encoder has no output `{}` (has {})",
-            one_line(feature),
-            has.join(", ")
-        ));
+        let problem = format!("the encoder has no output `{}` (has {})", one_line(feature), has.join(", "));
+        return Err(invalid(FEATURES, problem));
     }
     let sides: Option<Vec<usize>> = port.shape.iter().copied().collect();
     match sides {
         Some(sides) if !sides.is_empty() && sides.iter().product::<usize>() <= MAX_ZEROS => {
             Ok(DecoderInput::Zeros(sides))
         }
-        _ => Err(format!(
-            "[prompt] features: the decoder's input `{name}` has no source, and no fixed size to fill with zeros"
-        )),
+        _ => {
+            let problem =
+                format!("the decoder's input `{name}` has no source, and no fixed size to fill with zeros");
+            Err(invalid(FEATURES, problem))
+        }
     }
 }

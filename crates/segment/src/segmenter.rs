@@ -78,10 +78,8 @@ impl Segmenter {
         let beside = path.with_extension("toml");
         let file: Option<PathBuf> = toml.map(Path::to_owned).or_else(|| beside.is_file().then_some(beside));
         let described = file.as_deref().map(ModelDescription::read).transpose()?;
-        let bad = |what: String| ModelError::Description {
-            path: file.clone().unwrap_or_else(|| path.to_owned()),
-            problem: what,
-        };
+        let described_in = file.as_deref().unwrap_or(path);
+        let bad = |what: String| ModelError::Description { path: described_in.to_owned(), problem: what };
         if described.as_ref().is_some_and(|d| d.output.kind == OutputKind::Promptable) {
             return Err(bad(
                 "[output] kind: a promptable model needs boxes; name this file in [output] prompt of a box model".to_owned(),
@@ -99,12 +97,9 @@ impl Segmenter {
                 None => bad("the model has no input (expected one for pictures)".to_owned()),
             }
         })?;
-        let size = input_size(&input, described.as_ref()).map_err(&bad)?;
+        let size = input_size(&input, described.as_ref(), described_in)?;
         let (description, explanation) = match described {
-            Some(description) => {
-                let file = file.as_deref().unwrap_or(path).display();
-                (description, format!("described by {file}"))
-            }
+            Some(description) => (description, format!("described by {}", described_in.display())),
             None => {
                 let names: Vec<&str> = model.outputs.iter().map(|port| port.name.as_str()).collect();
                 let layout = if is_nhwc(&input) { Layout::Nhwc } else { Layout::Nchw };
@@ -270,17 +265,19 @@ fn is_nhwc(input: &TensorPort) -> bool {
     matches!(input.shape.as_slice(), [_, a, _, Some(3)] if *a != Some(3))
 }
 
-/// Width and height of the input: from the description, else from the model.
+/// Width and height of the input: from the description, else from the model. `path` is the file that errors name.
 pub(crate) fn input_size(
     input: &TensorPort,
     description: Option<&ModelDescription>,
-) -> Result<[usize; 2], String> {
+    path: &Path,
+) -> Result<[usize; 2], ModelError> {
+    let bad = |what: String| ModelError::Description { path: path.to_owned(), problem: what };
     if !(input.shape.len() == 4 || input.shape.is_empty()) {
         let sides = input.shape.len();
-        return Err(format!(
+        return Err(bad(format!(
             "input `{}` has {sides} sides (expected 4: pictures, channels, rows, columns)",
             input.name
-        ));
+        )));
     }
     let nhwc = match description {
         Some(description) => description.input.layout == Layout::Nhwc,
@@ -291,27 +288,28 @@ pub(crate) fn input_size(
     let own = if nhwc { (side(2), side(1)) } else { (side(3), side(2)) };
     let channels = side(if nhwc { 3 } else { 1 });
     if let Some(channels) = channels.filter(|channels| *channels != 3) {
-        return Err(format!("input `{}` has {channels} channels (expected 3: red, green, blue)", input.name));
+        let what = format!("input `{}` has {channels} channels (expected 3: red, green, blue)", input.name);
+        return Err(bad(what));
     }
     match (said, own) {
         (Some([w, h]), (Some(width), Some(height))) if [w, h] != [width, height] => {
-            Err(format!("[input] size: {w}x{h} px (expected {width}x{height}, the size in the model)"))
+            Err(bad(format!("[input] size: {w}x{h} px (expected {width}x{height}, the size in the model)")))
         }
         (Some(size), _) => Ok(size),
         (None, (Some(width), Some(height))) if SIDES.contains(&width) && SIDES.contains(&height) => {
             Ok([width, height])
         }
         // Exporters write 0 for dimensions that are not fixed.
-        (None, (Some(width), Some(height))) if width > 0 && height > 0 => Err(format!(
+        (None, (Some(width), Some(height))) if width > 0 && height > 0 => Err(bad(format!(
             "input `{}` has {width}x{height} px (expected sides of {} to {} px)",
             input.name,
             SIDES.start(),
             SIDES.end()
-        )),
-        (None, _) => Err(format!(
+        ))),
+        (None, _) => Err(bad(format!(
             "input `{}` has no fixed size; set [input] size in a .toml next to the model, or export it with one",
             input.name
-        )),
+        ))),
     }
 }
 

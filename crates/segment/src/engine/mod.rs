@@ -7,7 +7,7 @@ mod library;
 mod onnxruntime;
 mod rten;
 
-use std::fmt::Debug;
+use std::fmt::{Debug, Display};
 use std::sync::{Arc, Mutex, OnceLock, PoisonError};
 use std::thread::Builder;
 
@@ -89,7 +89,7 @@ impl InferenceEngine {
         if matches!(self, Self::Rten) {
             rten::check(&bundle)?;
         }
-        let load = || -> Result<Arc<dyn Network>, String> {
+        let load = || -> Result<Arc<dyn Network>, NetworkError> {
             Ok(match self {
                 Self::Rten => Arc::new(rten::Rten::load(bundle)?),
                 #[cfg(feature = "onnxruntime")]
@@ -105,7 +105,7 @@ impl InferenceEngine {
             thread.join().map_err(|_| bad("its thread panicked".to_owned()))
         })?;
         match loaded {
-            Ok(loaded) => loaded.map_err(|what| bad(one_line(&what))),
+            Ok(loaded) => loaded.map_err(|error| bad(one_line(&error.to_string()))),
             Err(breakdown) => Err(bad(format!("the engine panicked ({breakdown})"))),
         }
     }
@@ -141,18 +141,34 @@ pub(crate) enum Refusal {
     Operators(Vec<String>),
 }
 
+/// Why an engine cannot load or run a network.
+#[derive(Debug, thiserror::Error)]
+pub(crate) enum NetworkError {
+    /// An index beyond the inputs or outputs.
+    #[error("has no such input or output")]
+    NoSuchPort,
+    /// The engine's message. Its error is not kept, since it may hold memory of a library.
+    #[error("{0}")]
+    Engine(String),
+}
+
+impl NetworkError {
+    fn engine(error: impl Display) -> Self {
+        Self::Engine(error.to_string())
+    }
+}
+
 /// A network loaded by an engine.
 pub(crate) trait Network: Debug + Send + Sync {
     fn inputs(&self) -> Vec<TensorPort>;
     fn outputs(&self) -> Vec<TensorPort>;
-    /// Runs it on one thread, with tensors for inputs by index; `None` for an output whose type masks cannot use. The
-    /// error is the engine's message.
+    /// Runs it on one thread, with tensors for inputs by index; `None` for an output whose type masks cannot use.
     fn run(
         &self,
         inputs: Vec<(usize, Tensor)>,
         outputs: &[usize],
         halt: &Terminator,
-    ) -> Result<Vec<Option<Tensor>>, String>;
+    ) -> Result<Vec<Option<Tensor>>, NetworkError>;
 }
 
 /// Ends a run from another thread, if the engine supports it.

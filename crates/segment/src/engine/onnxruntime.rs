@@ -15,7 +15,7 @@ use ort::logging::LogLevel;
 use ort::session::{RunOptions, Session, SessionInputValue};
 use ort::value::{DynValue, Outlet, TensorElementType, ValueType};
 
-use super::{IdlePool, ModelFiles, Network, Tensor, TensorPort, Terminator};
+use super::{IdlePool, ModelFiles, Network, NetworkError, Tensor, TensorPort, Terminator};
 use crate::ModelError;
 
 /// Oldest supported version, which introduced external files from memory.
@@ -105,7 +105,7 @@ pub(super) struct OnnxRuntime {
 }
 
 impl OnnxRuntime {
-    pub(super) fn load(loaded: &'static LoadedLibrary, bundle: ModelFiles) -> Result<Self, String> {
+    pub(super) fn load(loaded: &'static LoadedLibrary, bundle: ModelFiles) -> Result<Self, NetworkError> {
         let mut network = Self {
             environment: &loaded.environment,
             data: bundle.data,
@@ -122,18 +122,17 @@ impl OnnxRuntime {
     }
 
     /// Creates a session whose runs use one thread.
-    fn session(&self) -> Result<Session, String> {
-        let text = |e: &dyn std::fmt::Display| e.to_string();
-        let builder = Session::builder(self.environment).map_err(|e| text(&e))?;
-        let builder = builder.with_intra_threads(1).map_err(|e| text(&e))?;
-        let builder = builder.with_inter_threads(1).map_err(|e| text(&e))?;
-        let mut builder = builder.with_deterministic_compute(true).map_err(|e| text(&e))?;
+    fn session(&self) -> Result<Session, NetworkError> {
+        let builder = Session::builder(self.environment).map_err(NetworkError::engine)?;
+        let builder = builder.with_intra_threads(1).map_err(NetworkError::engine)?;
+        let builder = builder.with_inter_threads(1).map_err(NetworkError::engine)?;
+        let mut builder = builder.with_deterministic_compute(true).map_err(NetworkError::engine)?;
         for (name, weights) in &self.beside {
             builder = builder
                 .with_external_initializer_file_in_memory(name, Arc::clone(weights))
-                .map_err(|e| text(&e))?;
+                .map_err(NetworkError::engine)?;
         }
-        builder.commit_from_memory(&self.data).map_err(|e| text(&e))
+        builder.commit_from_memory(&self.data).map_err(NetworkError::engine)
     }
 }
 
@@ -151,25 +150,24 @@ impl Network for OnnxRuntime {
         inputs: Vec<(usize, Tensor)>,
         outputs: &[usize],
         halt: &Terminator,
-    ) -> Result<Vec<Option<Tensor>>, String> {
-        let absent = "has no such input or output";
+    ) -> Result<Vec<Option<Tensor>>, NetworkError> {
         let mut given: Vec<(&str, SessionInputValue<'_>)> = Vec::new();
         for (at, tensor) in inputs {
-            let (port, kind) = self.inputs.get(at).ok_or(absent)?;
-            given.push((&port.name, value(tensor, *kind).map_err(|e| e.to_string())?.into()));
+            let (port, kind) = self.inputs.get(at).ok_or(NetworkError::NoSuchPort)?;
+            given.push((&port.name, value(tensor, *kind).map_err(NetworkError::engine)?.into()));
         }
-        let names =
-            outputs.iter().map(|&at| self.outputs.get(at).map(|port| port.name.as_str()).ok_or(absent));
-        let names = names.collect::<Result<Vec<_>, _>>()?;
+        let name =
+            |&at: &usize| self.outputs.get(at).map(|port| port.name.as_str()).ok_or(NetworkError::NoSuchPort);
+        let names = outputs.iter().map(name).collect::<Result<Vec<_>, _>>()?;
         let mut session = self.sessions.take().map_or_else(|| self.session(), Ok)?;
         // All outputs are requested, because a session runs the whole graph for any of them.
-        let options = Arc::new(RunOptions::new().map_err(|e| e.to_string())?);
+        let options = Arc::new(RunOptions::new().map_err(NetworkError::engine)?);
         let end = Arc::clone(&options);
         halt.set(move || {
             let _ = end.terminate();
         });
         let tensors = {
-            let values = session.run_with_options(given, &options).map_err(|e| e.to_string())?;
+            let values = session.run_with_options(given, &options).map_err(NetworkError::engine)?;
             names.iter().map(|name| values.get(*name).and_then(floats)).collect()
         };
         self.sessions.put(session);

@@ -10,7 +10,7 @@ use rten::{
 };
 use rten_tensor::prelude::*;
 
-use super::{IdlePool, ModelFiles, Network, Refusal, Tensor, TensorPort, Terminator};
+use super::{IdlePool, ModelFiles, Network, NetworkError, Refusal, Tensor, TensorPort, Terminator};
 
 /// Its name and version.
 pub(super) const NAME: &str = "rten 0.27";
@@ -54,24 +54,24 @@ pub(super) fn check(bundle: &ModelFiles) -> Result<(), Refusal> {
 }
 
 impl Rten {
-    pub(super) fn load(bundle: ModelFiles) -> Result<Self, String> {
+    pub(super) fn load(bundle: ModelFiles) -> Result<Self, NetworkError> {
         let ModelFiles { facts, data, external: beside } = bundle;
         let mut options = ModelOptions::with_ops(registry());
         for (name, weights) in beside {
             options.external_data(&name, weights);
         }
-        let model = options.load(data).map_err(|e| e.to_string())?;
+        let model = options.load(data).map_err(NetworkError::engine)?;
         Ok(Self { model, pools: IdlePool::default(), outputs: facts.outputs })
     }
 
-    fn value(&self, id: NodeId, tensor: Tensor) -> Result<Value, String> {
+    fn value(&self, id: NodeId, tensor: Tensor) -> Result<Value, NetworkError> {
         let Tensor { shape, data } = tensor;
         let kind = self.model.node_info(id).and_then(|info| info.dtype());
         if kind == Some(ValueType::Tensor(DataType::Int32)) {
             let whole: Vec<i32> = data.iter().map(|v| *v as i32).collect();
-            return Value::from_shape(&shape, whole).map_err(|e| e.to_string());
+            return Value::from_shape(&shape, whole).map_err(NetworkError::engine);
         }
-        Value::from_shape(&shape, data).map_err(|e| e.to_string())
+        Value::from_shape(&shape, data).map_err(NetworkError::engine)
     }
 }
 
@@ -94,8 +94,8 @@ impl Network for Rten {
         inputs: Vec<(usize, Tensor)>,
         outputs: &[usize],
         _halt: &Terminator,
-    ) -> Result<Vec<Option<Tensor>>, String> {
-        let of = |ids: &[NodeId], at: usize| ids.get(at).copied().ok_or("has no such input or output");
+    ) -> Result<Vec<Option<Tensor>>, NetworkError> {
+        let of = |ids: &[NodeId], at: usize| ids.get(at).copied().ok_or(NetworkError::NoSuchPort);
         let mut given: Vec<(NodeId, ValueOrView<'_>)> = Vec::new();
         for (at, tensor) in inputs {
             let id = of(self.model.input_ids(), at)?;
@@ -105,7 +105,7 @@ impl Network for Rten {
         let pool = self.pools.take().unwrap_or_else(pool);
         let options = RunOptions::default().with_thread_pool(Some(Arc::clone(&pool)));
         // Sorting runs on this thread, and computation on the pool's.
-        let values = self.model.run(given, &ids, Some(options)).map_err(|e| e.to_string());
+        let values = self.model.run(given, &ids, Some(options)).map_err(NetworkError::engine);
         self.pools.put(pool);
         let values = values?;
         Ok(values.into_iter().map(floats).collect())
