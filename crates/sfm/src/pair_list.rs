@@ -134,7 +134,7 @@ impl PairList {
         let mut line_of: HashMap<[usize; 2], usize> = HashMap::with_capacity(self.lines.len());
         let mut pairs = Vec::with_capacity(self.lines.len());
         for (number, line) in &self.lines {
-            let pair = pair_of_line(line, &index_of).map_err(|problem| self.error(*number, problem))?;
+            let pair = self.pair_of_line(*number, line, &index_of)?;
             if let Some(first) = line_of.insert(pair, *number) {
                 let problem =
                     format!("the pair of line {first} (expected each pair once, found {})", quoted(line));
@@ -144,6 +144,37 @@ impl PairList {
         }
         pairs.sort_unstable();
         Ok(pairs)
+    }
+
+    /// The pair that a line names, ascending.
+    fn pair_of_line(
+        &self,
+        number: usize,
+        line: &str,
+        index_of: &HashMap<&str, usize>,
+    ) -> Result<[usize; 2], PairListError> {
+        let mut found = splits(line).filter_map(|(a, b)| Some([*index_of.get(a)?, *index_of.get(b)?]));
+        let problem = match (found.next(), found.next()) {
+            (Some([a, b]), None) if a != b => return Ok([a.min(b), a.max(b)]),
+            (Some(_), None) => format!("an image with itself (expected two images, found {})", quoted(line)),
+            (Some(_), Some(_)) => format!(
+                "several pairs (expected names of which one pair can be read, found {}); rename images so that names have no spaces",
+                quoted(line)
+            ),
+            (None, _) => {
+                let expected = "expected two names of images to align, separated by a space";
+                let both: Vec<(&str, &str)> = splits(line).collect();
+                let name = match both[..] {
+                    [(a, b)] => [a, b].into_iter().find(|name| !index_of.contains_key(name)),
+                    _ => None,
+                };
+                match name {
+                    Some(name) => format!("no image {} ({expected})", quoted(name)),
+                    None => format!("no two images ({expected}, found {})", quoted(line)),
+                }
+            }
+        };
+        Err(self.error(number, problem))
     }
 
     fn error(&self, line: usize, problem: String) -> PairListError {
@@ -157,31 +188,6 @@ fn splits(line: &str) -> impl Iterator<Item = (&str, &str)> {
     let parts = gaps.map(|(a, b)| (a, b.trim_start_matches([' ', '\t'])));
     // Of several spaces in a row the first.
     parts.filter(|(a, _)| !a.ends_with([' ', '\t']))
-}
-
-/// The pair that a line names, ascending.
-fn pair_of_line(line: &str, index_of: &HashMap<&str, usize>) -> Result<[usize; 2], String> {
-    let mut found = splits(line).filter_map(|(a, b)| Some([*index_of.get(a)?, *index_of.get(b)?]));
-    match (found.next(), found.next()) {
-        (Some([a, b]), None) if a != b => Ok([a.min(b), a.max(b)]),
-        (Some(_), None) => Err(format!("an image with itself (expected two images, found {})", quoted(line))),
-        (Some(_), Some(_)) => Err(format!(
-            "several pairs (expected names of which one pair can be read, found {}); rename images so that names have no spaces",
-            quoted(line)
-        )),
-        (None, _) => {
-            let expected = "expected two names of images to align, separated by a space";
-            let both: Vec<(&str, &str)> = splits(line).collect();
-            let name = match both[..] {
-                [(a, b)] => [a, b].into_iter().find(|name| !index_of.contains_key(name)),
-                _ => None,
-            };
-            Err(match name {
-                Some(name) => format!("no image {} ({expected})", quoted(name)),
-                None => format!("no two images ({expected}, found {})", quoted(line)),
-            })
-        }
-    }
 }
 
 fn quoted(text: &str) -> String {
