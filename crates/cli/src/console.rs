@@ -79,19 +79,27 @@ impl Console {
         self.events.replace(Some(log));
     }
 
+    /// Whether events take the place of results on stdout.
+    fn logs_to_stdout(&self) -> bool {
+        matches!(*self.events.borrow(), Some(EventLog::Stdout | EventLog::Closed))
+    }
+
     /// Logs an event, if there is a log. One that cannot be written is closed with a warning: training continues.
     pub(crate) fn log_event(&self, line: impl FnOnce() -> Option<String>) {
         let mut events = self.events.borrow_mut();
         let Some((log, line)) = events.as_mut().and_then(|log| Some((log, line()?))) else { return };
+        let line = settings_to_flags(&escape_json(&line)).into_owned();
         let written = match log {
-            EventLog::Stdout => print_json(&line).map_err(|error| match error {
+            EventLog::Stdout => print(&(line + "\n")).map_err(|error| match error {
                 EarlyExit::Failed(failure) => failure.message,
                 _ => "stdout: closed by its reader".to_owned(),
             }),
             EventLog::File(log) => log.append_line(&Disk, &line).map_err(|error| error.to_string()),
+            EventLog::Closed => return,
         };
         if let Err(reason) = written {
-            *events = None;
+            // A stdout that was given to the events stays theirs.
+            *events = matches!(log, EventLog::Stdout).then_some(EventLog::Closed);
             self.warn("events", format!("{reason}; no more events are logged"));
         }
     }
@@ -189,6 +197,10 @@ impl Console {
     /// # Errors
     /// As [`Self::result`].
     pub(crate) fn json_line_or_text(&self, object: &serde_json::Value, text: &str) -> Result<(), EarlyExit> {
+        if self.logs_to_stdout() {
+            self.note(text);
+            return Ok(());
+        }
         if self.is_json { print_json(&object.to_string()) } else { self.result(text) }
     }
 
@@ -206,9 +218,7 @@ impl Console {
         object: &impl Serialize,
         text: impl FnOnce() -> L,
     ) -> Result<(), EarlyExit> {
-        if self.verbosity == Verbosity::Quiet && !self.is_json
-            || matches!(*self.events.borrow(), Some(EventLog::Stdout))
-        {
+        if self.verbosity == Verbosity::Quiet && !self.is_json || self.logs_to_stdout() {
             return Ok(());
         }
         self.json_or_text(object, text)

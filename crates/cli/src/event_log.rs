@@ -1,7 +1,8 @@
 //! `--events`: the events of a training as JSON lines in a file or on stdout, for other programs.
 //!
 //! The lines are those of [`gausset_train::Event::to_json`]. A run in blocks adds lines for its stages: the events after
-//! one belong to that part. The last line of a session is `finished`, with the hash of the splats, `stopped` or `failed`.
+//! one belong to that part. The last line of a session is `finished`, with the hash of the splats, `stopped` or `failed`;
+//! a killed one has none.
 
 use std::io::Read;
 use std::path::{Path, PathBuf};
@@ -16,20 +17,29 @@ use gausset_train::Event as TrainingEvent;
 use serde_json::{Value, json};
 use sha2::{Digest, Sha256};
 
-/// First bytes of each line.
+/// First bytes of each line, then follow a number and [`EVENT`].
 const BEGINNING: &str = "{\"schema\":";
+const EVENT: &str = ",\"event\":\"";
+/// Bytes in which both are found.
+const HEAD_BYTES: u64 = 64;
 
 /// Where the lines go.
 pub(crate) enum EventLog {
     /// To stdout.
     Stdout,
+    /// To a stdout that cannot be written any more.
+    Closed,
     /// To the end of a file, whose size is limited as that of `metrics.jsonl`.
     File(Box<MetricsLog>),
 }
 
 impl std::fmt::Debug for EventLog {
     fn fmt(&self, f: &mut std::fmt::Formatter<'_>) -> std::fmt::Result {
-        f.write_str(if matches!(self, Self::Stdout) { "Stdout" } else { "File" })
+        f.write_str(match self {
+            Self::Stdout => "Stdout",
+            Self::Closed => "Closed",
+            Self::File(_) => "File",
+        })
     }
 }
 
@@ -52,23 +62,34 @@ fn check_is_log(path: &Path) -> Result<(), Failure> {
     if path.symlink_metadata().is_err() {
         return Ok(());
     }
-    let mut found = Vec::new();
-    let read = input::open(path, input::NO_LIMIT)
-        .and_then(|file| file.take(BEGINNING.len() as u64).read_to_end(&mut found));
-    let what = match read {
-        Ok(_) if BEGINNING.as_bytes().starts_with(&found) => return Ok(()),
-        Ok(_) => "expected a new file or lines of events; choose another name".to_owned(),
-        Err(error) => plain_reason(&error).to_string(),
+    let refused = |code: &'static str, what: &str| {
+        Err(Failure::new(code, format!("--events: {}: {what}", path.display())))
     };
-    Err(Failure::new("exists", format!("--events: {}: {what}", path.display())))
+    let mut found = Vec::new();
+    let read =
+        input::open(path, input::NO_LIMIT).and_then(|file| file.take(HEAD_BYTES).read_to_end(&mut found));
+    if let Err(error) = read {
+        return refused("read", &plain_reason(&error).to_string());
+    }
+    let after = found.strip_prefix(BEGINNING.as_bytes());
+    let digits = |rest: &[u8]| rest.iter().take_while(|byte| byte.is_ascii_digit()).count();
+    let is_event = after.is_some_and(|rest| rest[digits(rest)..].starts_with(EVENT.as_bytes()));
+    if found.is_empty() || is_event {
+        return Ok(());
+    }
+    refused("exists", "holds something else (expected a new file or lines of events); choose another name")
 }
 
 /// The line of an event of a job; `None` if only people need it.
 pub(crate) fn line_of(event: &Event) -> Option<String> {
     match event {
-        // `finished` follows once all files are written, with their hash.
-        Event::Training(event) if matches!(**event, TrainingEvent::Finished(_)) => None,
-        Event::Training(event) => Some(event.to_json()),
+        Event::Training(event) => match &**event {
+            // `finished` follows once all files are written, with their hash.
+            TrainingEvent::Finished(_) => None,
+            // Answers to the viewer.
+            TrainingEvent::Picture { .. } | TrainingEvent::NoPicture { .. } => None,
+            event => Some(event.to_json()),
+        },
         Event::Stage(stage) => stage_line(stage),
         Event::Warning { topic, line } => Some(named("warning", json!({ "kind": topic, "line": line }))),
         _ => None,
@@ -85,7 +106,9 @@ fn stage_line(stage: &Stage) -> Option<String> {
             named("block", json!({ "block": block, "blocks": blocks, "images": images, "steps": steps }))
         }
         Stage::Merged { splats, blocks } => named("merged", json!({ "splats": splats, "blocks": blocks })),
-        Stage::Borders { images, loss } => named("borders", json!({ "images": images, "loss": loss })),
+        Stage::Borders { images, psnr, coarse_psnr } => {
+            named("borders", json!({ "images": images, "psnr": psnr, "coarse_psnr": coarse_psnr }))
+        }
         _ => return None,
     };
     Some(line)
@@ -93,14 +116,27 @@ fn stage_line(stage: &Stage) -> Option<String> {
 
 /// The last line of a training that has ended or stopped.
 pub(crate) fn end_line(trained: &Trained) -> String {
-    let run = &trained.folder;
+    let run = trained.folder.display().to_string();
+    let summary = &trained.outcome.summary;
     if trained.is_stopped() {
-        return named("stopped", json!({ "step": trained.outcome.summary.steps, "run": run }));
+        // A run in blocks, or one before its first step, has no steps of its own.
+        let step = Some(summary.steps).filter(|&steps| steps > 0);
+        return named("stopped", json!({ "step": step, "run": run }));
     }
-    let mut fields = json!(trained.outcome.summary);
+    let mut fields = json!(summary);
     fields["run"] = json!(run);
-    fields["sha256"] = json!(sha256_of(&splats_path(run)));
+    fields["sha256"] = json!(sha256_of(&splats_path(&trained.folder)));
     named("finished", fields)
+}
+
+/// The last line of a job that was asked to stop before the training.
+pub(crate) fn stopped_line() -> String {
+    named("stopped", json!({ "step": null }))
+}
+
+/// The last line of a job that ends without a training, with its result.
+pub(crate) fn result_line(result: &Value) -> String {
+    named("finished", result.clone())
 }
 
 /// The last line of a training that has failed.
@@ -110,7 +146,7 @@ pub(crate) fn failure_line(failure: &Failure) -> String {
 
 /// A line with the version of the format, a name and fields.
 fn named(name: &str, fields: Value) -> String {
-    let start = format!("{BEGINNING}{},\"event\":\"{name}\"", TrainingEvent::SCHEMA);
+    let start = format!("{BEGINNING}{}{EVENT}{name}\"", TrainingEvent::SCHEMA);
     let fields = fields.to_string();
     format!("{start},{}", fields.trim_start_matches('{'))
 }
@@ -139,7 +175,8 @@ mod tests {
             (None, false),
             (Some(""), false),
             (Some("{\"schema\":1,\"event\":\"finished\"}\n"), false),
-            (Some("{\"schema\":1,\"ev"), false),
+            (Some("{\"schema\":1,\"event\":\"prog"), false),
+            (Some("{\"schema\":1,\"kind\":\"run\"}"), true),
             (Some("{\"step\": 1}\n"), true),
             (Some("notes"), true),
         ] {

@@ -305,10 +305,12 @@ fn format_stage(stage: &Stage) -> String {
             let blocks = counted(*blocks as u64, "block");
             format!("merged {} splats of {blocks}", grouped(*splats))
         }
-        Stage::Borders { images, loss } => {
+        Stage::Borders { images, psnr: [at, elsewhere], coarse_psnr: [coarse_at, coarse_elsewhere] } => {
             let images = counted(*images as u64, "held-out image");
-            let side = if *loss < 0.0 { "better" } else { "worse" };
-            format!("borders between blocks: {:.2} dB {side} than elsewhere, on {images}", loss.abs())
+            format!(
+                "borders between blocks: PSNR {at:.2} dB, elsewhere {elsewhere:.2} dB (coarse run: {coarse_at:.2}, \
+                 {coarse_elsewhere:.2}), on {images}"
+            )
         }
         Stage::BlocksStopped { place, run } => format!(
             "stopped {place}, checkpoint saved; resume with: gausset train --resume {}",

@@ -175,8 +175,10 @@ pub enum Stage {
     Borders {
         /// Number of held-out images that show borders.
         images: usize,
-        /// How much lower the PSNR is there than elsewhere, compared with the coarse run, dB.
-        loss: f64,
+        /// PSNR at the borders and elsewhere, dB.
+        psnr: [f64; 2],
+        /// The same of the coarse run, which has no borders.
+        coarse_psnr: [f64; 2],
     },
     /// The job was asked to stop in a part of a run in blocks; that part has saved a checkpoint.
     BlocksStopped {

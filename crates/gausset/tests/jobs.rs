@@ -209,11 +209,15 @@ fn a_scene_is_trained_in_blocks_with_the_same_bytes_wherever_it_was_stopped() {
     for ((name, found), (_, expected)) in results(&stopped).iter().zip(&expected) {
         assert!(found == expected, "{name}: other bytes");
     }
-    let seam = |run: &Path| -> serde_json::Value {
+    let borders = |run: &Path| -> serde_json::Value {
         let merged = std::fs::read(run.join("blocks/merged.json")).unwrap();
-        serde_json::from_slice::<serde_json::Value>(&merged).unwrap()["seam"].clone()
+        serde_json::from_slice::<serde_json::Value>(&merged).unwrap()["borders"].clone()
     };
-    assert!(seam(&whole)["loss"].is_f64() && seam(&whole) == seam(&stopped), "{}", seam(&whole));
+    assert!(
+        borders(&whole)["psnr"][0].is_f64() && borders(&whole) == borders(&stopped),
+        "{}",
+        borders(&whole)
+    );
     let (_, events) = done(|host| begin(&stopped, 1, host));
     assert!(has_stage(&events, &Stage::TrainedAlready));
     // An ordinary run folder: its evaluation is repeated from it.

@@ -54,14 +54,19 @@ impl MetricsLog {
         Self::append_to(fs, path)
     }
 
-    /// Opens a log to append to it; only an incomplete last line and lines that are no JSON objects are removed. A missing
-    /// one is created.
+    /// Opens a log to append to it, and changes nothing in it. A missing one is created.
     ///
     /// # Errors
     /// Reading or writing failed.
     pub fn resume(fs: &dyn FileSystem, path: &Path) -> Result<Self, WriteError> {
-        rewrite(fs, path, |line| serde_json::from_slice(line).is_ok_and(|record: Value| record.is_object()))?;
-        Self::append_to(fs, path)
+        let is_incomplete = match retry(|| fs.open(path)).and_then(|file| last_byte(RetryOnInterrupt(file))) {
+            Ok(last) => last.is_some_and(|last| last != b'\n'),
+            Err(error) if error.kind() == io::ErrorKind::NotFound => false,
+            Err(source) => {
+                return Err(WriteError::Io { path: path.to_owned(), action: "read", source });
+            }
+        };
+        Ok(Self { is_incomplete, ..Self::append_to(fs, path)? })
     }
 
     /// Sets the size at which the log is thinned.
@@ -152,6 +157,17 @@ fn rewrite(fs: &dyn FileSystem, path: &Path, mut keep: impl FnMut(&[u8]) -> bool
         for_each_line(&mut old, |line| if keep(line) { new.write_all(line) } else { Ok(()) })
     })?;
     Ok(())
+}
+
+/// The last byte of a source; `None` if it is empty.
+fn last_byte(mut source: impl Read) -> io::Result<Option<u8>> {
+    let (mut last, mut buffer) = (None, [0; 1 << 13]);
+    loop {
+        match source.read(&mut buffer)? {
+            0 => return Ok(last),
+            count => last = buffer[..count].last().copied(),
+        }
+    }
 }
 
 /// Calls `visit` with each complete line, including its line feed. Incomplete and too long lines are skipped.

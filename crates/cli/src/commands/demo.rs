@@ -13,6 +13,7 @@ use super::training::{RunOutputArgs, summary_json, training_status};
 use super::viewer::ViewerArgs;
 use crate::console::Console;
 use crate::device::ComputeArgs;
+use crate::event_log;
 use crate::events::{run_job_with_viewer, run_short_job};
 use crate::exit::Status;
 use crate::interrupt::Interrupt;
@@ -104,17 +105,19 @@ pub(crate) fn run(args: &DemoArgs, console: &Console) -> Result<Status, EarlyExi
         force: args.force,
         threads: args.compute.threads,
     };
+    let conditions = args
+        .records
+        .apply_to(RunSettings { profile: args.profile, ..args.compute.device.conditions() }, console)?;
     let Some(task) = run_short_job(console, |host| demo::prepare(&options, host))? else {
         let data = args.output.join("data").display().to_string();
-        console.json_or_summary(&serde_json::json!({ "kind": "dataset", "data": data }), || data.clone())?;
+        let result = serde_json::json!({ "kind": "dataset", "data": data });
+        console.log_event(|| Some(event_log::result_line(&result)));
+        console.json_or_summary(&result, || data.clone())?;
         return Ok(Status::done(false));
     };
     // Signals are only handled from here: a partly generated scene is useless, so during generation a signal ends the
     // program.
     let interrupt = Interrupt::watch();
-    let conditions = args
-        .records
-        .apply_to(RunSettings { profile: args.profile, ..args.compute.device.conditions() }, console)?;
     let mut viewer = args.viewer.start(&args.output, &interrupt, console)?;
     let trained = run_job_with_viewer(&interrupt, console, viewer.as_mut(), |host| {
         training::train(task, conditions, host)

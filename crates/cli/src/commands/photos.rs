@@ -16,6 +16,7 @@ use super::training::{RunOutputArgs, exit_status, training_status};
 use super::viewer::ViewerArgs;
 use crate::console::Console;
 use crate::device::ComputeArgs;
+use crate::event_log;
 use crate::events::{run_job, run_job_with_viewer};
 use crate::exit::Status;
 use crate::footage::FootageArgs;
@@ -261,7 +262,10 @@ pub(crate) fn run(args: &RunArgs, console: &Console) -> Result<Status, EarlyExit
     let done = run_job_with_viewer(&interrupt, console, viewer.as_mut(), job);
     let (alignment, trained) = match done {
         Ok(done) => done,
-        Err(failure) => return exit_status(failure, &interrupt),
+        Err(failure) => {
+            console.log_event(|| failure.is_stopped().then(event_log::stopped_line));
+            return exit_status(failure, &interrupt);
+        }
     };
     let status = training_status(&trained, &interrupt, console);
     let result = PhotoRunResult {

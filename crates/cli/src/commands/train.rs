@@ -18,6 +18,7 @@ use super::training::{RunOutputArgs, interrupted_status, summary_json, training_
 use super::viewer::ViewerArgs;
 use crate::console::Console;
 use crate::device::DeviceArgs;
+use crate::event_log;
 use crate::events::{run_job, run_job_with_viewer};
 use crate::exit::Status;
 use crate::interrupt::Interrupt;
@@ -146,12 +147,17 @@ pub(crate) fn run(args: TrainArgs, console: &Console) -> Result<Status, EarlyExi
     if is_until_division {
         let run = task.folder().to_owned();
         let divided = run_job(&interrupt, console, |host| blocks::divide(task, conditions, host))?;
-        let Some(count) = divided else { return Ok(interrupted_status(&interrupt)) };
-        let [commands, map] = ["commands.txt", "map.png"].map(|file| run.join("blocks").join(file));
-        console.json_or_summary(&json!({ "blocks": count, "commands": commands, "map": map }), || {
+        let Some(count) = divided else {
+            console.log_event(|| Some(event_log::stopped_line()));
+            return Ok(interrupted_status(&interrupt));
+        };
+        let [commands, map] =
+            ["commands.txt", "map.png"].map(|file| run.join("blocks").join(file).display().to_string());
+        let result = json!({ "blocks": count, "commands": commands, "map": map });
+        console.log_event(|| Some(event_log::result_line(&result)));
+        console.json_or_summary(&result, || {
             let finish = format!("gausset train --resume {}", shell_quote(&run));
-            let [commands, map] = [&commands, &map].map(|path| path.display().to_string());
-            table::facts(&[("blocks", commands), ("map", map), ("then", finish)])
+            table::facts(&[("blocks", commands.clone()), ("map", map.clone()), ("then", finish)])
         })?;
         return Ok(Status::Done);
     }

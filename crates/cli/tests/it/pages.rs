@@ -389,6 +389,16 @@ fn the_events_of_a_run_are_lines_of_json_in_a_file_or_on_stdout() {
     assert_eq!(ends.iter().map(|end| &end["event"]).collect::<Vec<_>>(), ["finished", "finished", "failed"]);
     assert!(ends[0]["sha256"] == last["sha256"] && ends[1]["sha256"] == last["sha256"], "{ends:?}");
     assert_eq!(ends[2]["error"]["code"], "exists");
+    // Beside `--json`, too, stdout holds events only; a failure names options as the command line does.
+    let division = ["train", "data", "-o", "blocks", "--steps", "60", "--blocks", "2", "--until", "division"];
+    let shown = lines(&workshop.succeed(&[&division[..], &["--json", "--events", "-"]].concat()).stdout);
+    let last = &shown[shown.len() - 1];
+    assert_eq!((&last["event"], &last["blocks"]), (&json!("finished"), &json!(2)), "{shown:?}");
+    assert!(names(&shown).iter().any(|name| name == "coarse_run"), "{shown:?}");
+    let small = ["train", "data", "-o", "small", "--max-memory", "1MiB", "--events", "small.jsonl"];
+    assert_eq!(workshop.run(&small).code, 2);
+    let written = String::from_utf8(workshop.read("small.jsonl")).expect("text");
+    assert!(written.contains("--max-memory") && lines(&written).len() == 1, "{written}");
     // Other files stay as they are.
     std::fs::write(workshop.path("notes.txt"), "notes").expect("write");
     let refused = workshop.run(&to("notes.txt"));

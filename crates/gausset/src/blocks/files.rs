@@ -14,7 +14,7 @@ use gausset_train::{GivenCorrections, RecordedRun, TrainError, TrainOptions};
 use serde_json::json;
 
 use super::Contribution;
-use super::seam::Seam;
+use super::borders::BorderScores;
 use crate::Failure;
 
 /// Name of the folder, and its purpose in the ownership marker.
@@ -226,9 +226,9 @@ impl BlocksFolder {
         &self,
         division: &Division,
         blocks: &[Contribution],
-        seam: Option<Seam>,
+        borders: Option<BorderScores>,
     ) -> Result<(), Failure> {
-        let merged = json!({ "division": division.hash(), "blocks": blocks, "seam": seam });
+        let merged = json!({ "division": division.hash(), "blocks": blocks, "borders": borders });
         self.write(MERGED, &(serde_json::to_string_pretty(&merged).unwrap_or_default() + "\n"))
     }
 

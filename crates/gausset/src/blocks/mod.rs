@@ -13,10 +13,10 @@
 //! Every part is a run that resumes, and a finished part is not repeated. So the run resumes after an interruption anywhere,
 //! and its result has the same bytes.
 
+mod borders;
 mod files;
 mod map;
 mod part;
-mod seam;
 mod status;
 mod survey;
 
@@ -41,6 +41,7 @@ use serde::Serialize;
 
 use crate::training::{RunSettings, Task, Trained, Trainer, warn_about_dataset, with_absolute_paths};
 use crate::{Event, Failure, Host, Stage, profiling};
+use borders::BorderScores;
 use files::BlocksFolder;
 
 /// Fewer images than this are too few for a block: it would know its cell from few sides.
@@ -508,15 +509,28 @@ impl<'a, 'h> BlocksJob<'a, 'h> {
             Some((&record.device, &record.device_name)),
             host,
         )?;
-        let options = RenderOptions { sh_degree: config.recipe.sh_degree, ..survey::render_options(record) };
+        let recipe = &config.recipe;
+        let options = RenderOptions {
+            sh_degree: recipe.sh_degree,
+            antialiased: recipe.antialiased,
+            max_splats_per_tile: recipe.max_splats_per_tile,
+            ..survey::render_options(record)
+        };
         let sets = [&merged, coarse];
-        // Where memory is too small for it, the run says what it needs when it renders the set.
-        let seam = seam::measure(whole.dataset(), memory_bytes, options, sets, division, &mut *engine, host)
-            .unwrap_or_default();
-        if let Some(seam) = &seam {
-            host.stage(Stage::Borders { images: seam.images, loss: seam.loss });
+        let count = merged.len() as u64;
+        let memory = MemoryPlan::predict_rendering(recipe, whole.dataset(), count, memory_bytes, &*engine);
+        // Where it does not fit, the run says what it needs when it renders the set.
+        let scores = match memory.fits() {
+            true => {
+                borders::measure(whole.dataset(), memory_bytes, options, sets, division, &mut *engine, host)?
+            }
+            false => None,
+        };
+        if let Some(scores) = &scores {
+            let BorderScores { images, psnr, coarse_psnr } = *scores;
+            host.stage(Stage::Borders { images, psnr, coarse_psnr });
         }
-        folder.write_merged(division, &contributions, seam)?;
+        folder.write_merged(division, &contributions, scores)?;
         let session = Session {
             dataset: Arc::clone(whole.dataset()),
             engine,

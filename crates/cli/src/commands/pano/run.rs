@@ -16,6 +16,7 @@ use crate::commands::training::{RunOutputArgs, WithLeftOut, exit_status, summary
 use crate::commands::viewer::ViewerArgs;
 use crate::console::Console;
 use crate::device::ComputeArgs;
+use crate::event_log;
 use crate::events::run_job_with_viewer;
 use crate::exit::Status;
 use crate::footage::FootageArgs;
@@ -122,7 +123,10 @@ pub(crate) fn run(args: &RunArgs, console: &Console) -> Result<Status, EarlyExit
     let job = |host: &mut Host<'_>| pano_run::run(&options, conditions, host);
     let done = match run_job_with_viewer(&interrupt, console, viewer.as_mut(), job) {
         Ok(done) => done,
-        Err(failure) => return exit_status(failure, &interrupt),
+        Err(failure) => {
+            console.log_event(|| failure.is_stopped().then(event_log::stopped_line));
+            return exit_status(failure, &interrupt);
+        }
     };
     let PanoRun { alignment, masked, trained, has_skipped } = &done;
     let result = PanoRunResult {

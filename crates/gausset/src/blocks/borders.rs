@@ -1,8 +1,8 @@
-//! How much worse a merged set is next to the borders of its blocks than elsewhere, on held-out images.
+//! The quality of a merged set next to the borders of its blocks and elsewhere, on held-out images.
 //!
-//! The pixels of a surface that both sets show are in the band of a border or in the rest. The loss is the difference of
-//! their PSNR, less the same difference of the coarse run, which has no borders: what lies there may be harder to
-//! reconstruct. Each image is first brought to the brightness of the photograph, by a factor per channel.
+//! The pixels of a surface that the coarse run shows, too, are in the band of a border or in the rest. The same scores of
+//! the coarse run, which has no borders, tell how hard these places are. Each image is first brought to the brightness of
+//! the photograph, by a factor per channel.
 
 use std::sync::Arc;
 
@@ -30,11 +30,9 @@ const MAX_PSNR: f64 = 60.0;
 
 /// Quality at the borders of a merged set.
 #[derive(Clone, Copy, Debug, PartialEq, Serialize)]
-pub(super) struct Seam {
+pub(super) struct BorderScores {
     /// Number of held-out images with borders.
     pub(super) images: usize,
-    /// How much lower the mean PSNR of the bands is than elsewhere, compared with the coarse run, dB.
-    pub(super) loss: f64,
     /// Mean PSNR of the merged set in the bands and elsewhere, dB.
     pub(super) psnr: [f64; 2],
     /// The same of the coarse run.
@@ -84,7 +82,7 @@ pub(super) fn measure(
     division: &Division,
     engine: &mut dyn Engine,
     host: &Host<'_>,
-) -> Result<Option<Seam>, EngineError> {
+) -> Result<Option<BorderScores>, EngineError> {
     let held_out = &dataset.split.test;
     if division.blocks.len() < 2 || held_out.is_empty() {
         return Ok(None);
@@ -102,6 +100,9 @@ pub(super) fn measure(
         let Ok(target) = loader.get(index) else { continue };
         let image = &dataset.images[index];
         let factor = image.camera.width.max(image.camera.height).div_ceil(SIDE).max(1);
+        if image.camera.width.min(image.camera.height) < factor {
+            continue;
+        }
         let mut view = View {
             camera: image.camera.downscaled(factor),
             pose: image.pose,
@@ -117,6 +118,9 @@ pub(super) fn measure(
     engine.load_splats(coarse.clone(), Vec::new())?;
     let (mut images, mut psnr) = (0, [[0.0; 2]; 2]);
     for view in &mut views {
+        if host.is_stopping() {
+            return Ok(None);
+        }
         let rendering = engine.render(&view.camera, &view.pose, &options, Outputs::All)?;
         view.keep_opaque(&rendering.alpha);
         let found = [&view.color, &rendering.color].map(|color| view.psnr(color));
@@ -130,8 +134,7 @@ pub(super) fn measure(
         return Ok(None);
     }
     let [psnr, coarse_psnr] = psnr.map(|classes| classes.map(|sum| sum / images as f64));
-    let loss = (psnr[1] - psnr[0]) - (coarse_psnr[1] - coarse_psnr[0]);
-    Ok(Some(Seam { images, loss, psnr, coarse_psnr }))
+    Ok(Some(BorderScores { images, psnr, coarse_psnr }))
 }
 
 impl View {
@@ -194,7 +197,8 @@ impl View {
             (-10.0 * libm::log10(error)).min(MAX_PSNR)
         };
         let least = MIN_SHARE * self.classes.len() as f64;
-        counts.iter().all(|&count| count as f64 >= least).then(|| [psnr(0), psnr(1)])
+        let is_known = errors.iter().all(|error| error.is_finite());
+        (is_known && counts.iter().all(|&count| count as f64 >= least)).then(|| [psnr(0), psnr(1)])
     }
 }
 
@@ -225,7 +229,7 @@ mod tests {
 
     #[test]
     fn pixels_of_surfaces_next_to_a_border_are_compared_with_the_others() {
-        // The camera looks along z from x = 0.5; a wall 10 units away shows the border in columns around 15.
+        // The camera looks along z from x = 0.5; on a wall 10 units away, the border is at 18 px.
         let camera = Camera::new(40, 30, 40.0, 40.0, 20.0, 15.0).unwrap();
         let pose = Pose { translation: [-0.5, 0.0, 0.0], ..Pose::IDENTITY };
         let pixels = camera.pixels();
@@ -236,7 +240,7 @@ mod tests {
             Rendering { alpha: vec![0.95; pixels], depth: vec![9.5; pixels], ..Rendering::default() };
         let wide = division();
         view.classify(&rendering, &wide);
-        // Pixel 17 and 18 see x = -0.125 and 0.125, of which none is within 0.08; 17.5 px would be 0.
+        // Pixels 17 and 18 see x = -0.125 and 0.125, both farther than 0.08.
         assert_eq!(view.classes[..40].iter().position(|&class| class == 1), None);
         let mut blocks = wide.blocks;
         blocks.iter_mut().for_each(|block| block.cell.size = [10.0, 60.0]);
@@ -261,6 +265,7 @@ mod tests {
         for pixel in (0..pixels).step_by(4) {
             color[3 * pixel] = 0.0;
         }
+        assert_eq!(view.psnr(&vec![f32::NAN; 3 * pixels]), None);
         // Red: the factor is 2, as 0 adds to neither sum; the error 0.4 squared, over three channels.
         let [band, rest] = view.psnr(&color).unwrap();
         assert!((band + 10.0 * (0.16f64 / 3.0).log10()).abs() < 1e-4 && rest == MAX_PSNR, "{band} {rest}");
