@@ -59,6 +59,9 @@ pub struct RunRecord {
     /// run that had one.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub contraction_radius: Option<f64>,
+    /// Fraction of the run after which the learning rates fall to zero. Those of older runs do not.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub cooldown: Option<f64>,
     /// Which block of which division the run trains, if it trains one.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub block: Option<String>,
@@ -145,6 +148,7 @@ impl RecordedRun {
         let Normalisation { centre, unit } = record.normalisation;
         let numbers =
             numbers.chain(centre).chain([unit]).chain(record.near_plane).chain(record.contraction_radius);
+        let numbers = numbers.chain(record.cooldown);
         if !numbers.into_iter().all(f64::is_finite) {
             return Err(bad("a number is not finite".to_owned()));
         }

@@ -23,7 +23,7 @@ use crate::free_space::FreeSpaceViews;
 use crate::memory::{MemoryPlan, loader_threads};
 use crate::near_plane;
 use crate::option_values::{Background, Colours, FreeSpace, NearPlane, RandomBackground};
-use crate::recipe::{ColourRows, Recipe, SceneFacts};
+use crate::recipe::{COOLDOWN, ColourRows, Recipe, SceneFacts};
 use crate::up;
 use crate::views::Cursor;
 
@@ -163,6 +163,7 @@ pub(super) fn run_record(
         stereo_side,
         background_points: None,
         contraction_radius: None,
+        cooldown: Some(COOLDOWN),
         block: None,
         offset: dataset.offset,
         normalisation: dataset.normalisation,
@@ -201,6 +202,7 @@ pub(super) fn scene_facts(
     SceneFacts {
         extent,
         contraction_radius: record.contraction_radius.map_or(f64::INFINITY, |radius| radius / unit),
+        cooldown: record.cooldown.unwrap_or(1.0),
         near_plane: recipe.near_plane.distance(record.near_plane) / unit,
         background: record.background,
         sky: record.sky,

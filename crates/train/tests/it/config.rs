@@ -36,6 +36,7 @@ fn recorded(config: TrainConfig) -> RecordedRun {
         stereo_side: Some(400),
         background_points: Some(4_377),
         contraction_radius: Some(0.7),
+        cooldown: Some(0.9),
         block: Some("block 2 of 4, division 00ff".to_owned()),
         offset: Some([431_000.0, 5_412_000.0, 312.25]),
         normalisation: Normalisation { centre: [0.1, -7.0, 1.0 / 3.0], unit: 1.0 / 7.0 },

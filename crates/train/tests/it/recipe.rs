@@ -7,6 +7,7 @@ use gausset_train::{Exposure, Quality, Recipe, SceneFacts, Strategy, TrainConfig
 const SCENE: SceneFacts = SceneFacts {
     extent: 2.0,
     near_plane: 0.01,
+    cooldown: gausset_train::recipe::COOLDOWN,
     contraction_radius: f64::INFINITY,
     background: [0.1, 0.2, 0.3],
     sky: false,
@@ -35,6 +36,7 @@ fn of_steps(steps: u64, strategy: Strategy) -> Recipe {
 #[test]
 fn the_rate_of_the_means_falls_log_linearly_and_all_fall_to_zero_at_the_end() {
     let recipe = of_steps(30_000, Strategy::Classic);
+    let scene = SceneFacts { extent: 2.0, ..SceneFacts::default() };
     // 2 x 1.6e-4, lower by a factor of 10 at half time and of 100 at the end; half of it after 0.95 of the run.
     let log_linear = |share: f64| 3.2e-4 * 100f64.powf(-share);
     for (step, expected) in [
@@ -44,19 +46,21 @@ fn the_rate_of_the_means_falls_log_linearly_and_all_fall_to_zero_at_the_end() {
         (27_000, log_linear(0.9)),
         (28_500, log_linear(0.95) / 2.0),
     ] {
-        let rate = f64::from(recipe.rates(step, 2.0).means);
+        let rate = f64::from(recipe.rates(step, &scene).means);
         // f32 has 24 bits: 6e-8 relative.
         assert!((rate / expected - 1.0).abs() < 1e-7, "{step}: {rate}");
     }
     let others = |step: u64| {
-        let rates = recipe.rates(step, 2.0);
+        let rates = recipe.rates(step, &scene);
         [rates.log_scales, rates.quats, rates.opacity_logits, rates.sh_dc, rates.sh_rest]
     };
     let full = [5e-3, 1e-3, 5e-2, 2.5e-3, 1.25e-4];
     assert_eq!([123, 27_000].map(others), [full; 2]);
     assert_eq!([28_500, 30_000].map(others), [full.map(|rate: f32| rate / 2.0), [0.0; 5]]);
+    let older = SceneFacts { cooldown: 1.0, ..scene };
+    assert_eq!([28_500, 30_000].map(|step| recipe.rates(step, &older).log_scales), [5e-3; 2]);
     // A run of one step has one at its full rate.
-    assert_eq!(of_steps(1, Strategy::Classic).rates(0, 2.0).log_scales, 5e-3);
+    assert_eq!(of_steps(1, Strategy::Classic).rates(0, &scene).log_scales, 5e-3);
 }
 
 #[test]
