@@ -32,7 +32,9 @@ fn control_group_limit(groups: &str, read: impl Fn(&str) -> Option<String>) -> O
         let path = path.trim_end_matches('/');
         let ends = path.match_indices('/').map(|(at, _)| at).chain([path.len()]);
         // A group without a limit has the text `max`, or none of these files.
-        ends.filter_map(|end| read(&format!("{root}{}/{file}", &path[..end]))?.trim().parse().ok()).min()
+        ends.filter_map(|end| read(&format!("{root}{}/{file}", &path[..end]))?.trim().parse().ok())
+            .filter(|&limit| limit > 0)
+            .min()
     };
     groups.lines().filter_map(limit_of).min()
 }

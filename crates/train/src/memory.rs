@@ -135,7 +135,9 @@ impl MemoryPlan {
             copy_per_splat: TrainState::bytes_per_splat(recipe.sh_degree),
             ..Self::default()
         };
-        plan.with_splats(recipe.max_splats.max(start_splats))
+        // Without density control the set stays as it starts, once that is known.
+        let is_fixed = recipe.density.until == 0.0 && start_splats > 0;
+        plan.with_splats(if is_fixed { start_splats } else { recipe.max_splats.max(start_splats) })
     }
 
     /// Predicts the memory for rendering and evaluating `splats` splats that are not trained any more: their parameters on

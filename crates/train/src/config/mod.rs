@@ -305,7 +305,7 @@ impl TrainConfig {
     pub fn max_memory_bytes(&self) -> u64 {
         match self.limits.max_memory {
             MemoryLimit::Bytes(bytes) => bytes,
-            MemoryLimit::Auto => physical_memory_bytes() / 2,
+            MemoryLimit::Auto => memory_bytes() / 2,
         }
     }
 
@@ -334,7 +334,7 @@ impl TrainConfig {
     }
 }
 
-/// Physical memory of the machine in bytes; 4 GiB if the system does not report it.
-fn physical_memory_bytes() -> u64 {
+/// Memory of the machine, or of the container or batch job, in bytes; 4 GiB if the system does not report it.
+fn memory_bytes() -> u64 {
     gausset_compute::machine::memory_bytes().unwrap_or(4 << 30)
 }

@@ -7,7 +7,7 @@
 //! Files of Gausset record transform and offset. Other files are not rotated; whether the offset of the dataset is already
 //! subtracted from their positions shows in the distance from the cameras.
 
-use std::path::Path;
+use std::path::{Path, PathBuf};
 
 use gausset_core::Splats;
 use gausset_core::se3;
@@ -23,6 +23,17 @@ use super::TrainError;
 /// Number of positions from which the place of a file is found.
 const SAMPLED_POSITIONS: usize = 10_000;
 
+/// The file of an option `--init`, which may name the folder of a run.
+pub(super) fn file_of(path: &Path) -> PathBuf {
+    let of_run = splats_path(path);
+    if of_run.is_file() {
+        return of_run;
+    }
+    let file = splat::file_at(path);
+    // A folder without splats: the error names what is missing.
+    if file.is_dir() { of_run } else { file }
+}
+
 /// The splats of a file or a run, or splats created from the points of a file.
 pub(super) fn initial_splats(
     path: &Path,
@@ -30,9 +41,7 @@ pub(super) fn initial_splats(
     options: &InitOptions,
     dataset: &Dataset,
 ) -> Result<InitialSplats, TrainError> {
-    let of_run = splats_path(path);
-    let path = if of_run.is_file() { &of_run } else { path };
-    let mut start = match splat::load_initial_with(path, load)? {
+    let mut start = match splat::load_initial_with(&file_of(path), load)? {
         Initial::Splats(file) => {
             // The sky is learnt again; sky splats of the file would only interfere.
             let mut splats = finite_splats(file.scene().into_owned()).with_sh_degree(options.sh_degree);

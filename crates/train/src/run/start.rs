@@ -19,7 +19,7 @@ use super::device::{Device, ReportMonitor};
 use super::feed::Feed;
 use super::outputs::{CheckpointHeader, RunOutputs};
 use super::requests::RequestQueue;
-use super::{Run, Session, TrainError, prepare};
+use super::{Run, Session, TrainError, init_file, prepare};
 use crate::block::Block;
 use crate::config::{RecordedRun, RunRecord, TrainConfig};
 use crate::events::Event;
@@ -292,5 +292,5 @@ pub fn check_init(recorded: &RecordedRun) -> Result<(), TrainError> {
 
 /// What a run records about its `--init` file.
 pub(super) fn init_file_record(path: &Path) -> Option<String> {
-    Sample::from_file(path).ok().map(|(bytes, sample)| format!("{bytes}-{sample}"))
+    Sample::from_file(&init_file::file_of(path)).ok().map(|(bytes, sample)| format!("{bytes}-{sample}"))
 }

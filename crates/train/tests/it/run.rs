@@ -319,6 +319,17 @@ fn the_file_of_the_first_splats_is_part_of_the_data() {
     // After step 0 the file is not needed any more.
     std::fs::remove_file(&first).unwrap();
     resumed().unwrap();
+    // The folder of a run stands for its splats.
+    let (earlier, again) = (folder.path().join("earlier"), folder.path().join("again"));
+    let with_run = TrainOptions { init: Some(earlier.clone()), ..options(60) };
+    train(&with_run, &mut MockEngine::default(), &again, &mut stop_at(2)).unwrap();
+    std::fs::write(earlier.join("splats.ply"), &other).unwrap();
+    let changed = resume(&TrainOptions::default(), &mut MockEngine::default(), &again, &mut stop_at(2));
+    assert!(changed.unwrap_err().to_string().contains("not the splats that this run began with"));
+    let without = TrainOptions { init: Some(again.join("checkpoints")), ..options(3) };
+    let refused = train(&without, &mut MockEngine::default(), &folder.path().join("new"), &mut ignore);
+    let line = refused.unwrap_err().to_string();
+    assert!(line.contains(&again.join("checkpoints/splats.ply").display().to_string()), "{line}");
 }
 
 #[test]
@@ -342,6 +353,9 @@ fn a_run_that_would_not_fit_into_memory_is_refused_with_what_would() {
     let too_many = TrainOptions { max_splats: Some(possible + 1), ..options };
     let other = run.with_extension("other");
     assert!(train(&too_many, &mut MockEngine::default(), &other, &mut ignore).is_err());
+    // Without density control, the splats at the start are all that there will be.
+    let fixed = TrainOptions { density_until: Some(0.0), ..too_many };
+    train(&fixed, &mut MockEngine::default(), &other, &mut ignore).unwrap();
 }
 
 /// The tiny scene with more cameras, so that one bad image is less than a tenth.
