@@ -5,7 +5,7 @@
 //! a killed one has none.
 
 use std::io::Read;
-use std::path::{Path, PathBuf};
+use std::path::Path;
 
 use gausset::training::Trained;
 use gausset::{Event, Failure, Stage};
@@ -152,7 +152,7 @@ fn named(name: &str, fields: Value) -> String {
 }
 
 /// SHA-256 of a file in hexadecimal; `None` if it cannot be read.
-fn sha256_of(path: &PathBuf) -> Option<String> {
+fn sha256_of(path: &Path) -> Option<String> {
     let mut file = input::open(path, input::NO_LIMIT).ok()?;
     let (mut hash, mut buffer) = (Sha256::new(), vec![0; 1 << 16]);
     loop {

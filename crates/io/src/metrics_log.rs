@@ -165,7 +165,7 @@ fn last_byte(mut source: impl Read) -> io::Result<Option<u8>> {
     loop {
         match source.read(&mut buffer)? {
             0 => return Ok(last),
-            count => last = buffer[..count].last().copied(),
+            count => last = buffer.get(count - 1).copied(),
         }
     }
 }
