@@ -529,3 +529,17 @@ fn a_folder_without_room_for_a_lock_file_is_named() {
     let error = FolderLock::acquire(Path::new("/proc")).unwrap_err().to_string();
     assert_eq!(error, "/proc/.lock: lock: no such file or folder");
 }
+
+#[test]
+fn a_log_that_is_appended_to_keeps_every_byte() {
+    let folder = temporary_folder();
+    let path = folder.path().join("events.jsonl");
+    let append = |record: &str| MetricsLog::resume(&Disk, &path).unwrap().append_line(&Disk, record).unwrap();
+    append("{\"a\":1}");
+    assert_eq!(std::fs::read_to_string(&path).unwrap(), "{\"a\":1}\n");
+    // A line that a kill has cut, and one that is no JSON, stay; the next line begins after them.
+    std::fs::write(&path, "notes\n{\"a\":").unwrap();
+    append("{\"a\":2}");
+    append("{\"a\":3}");
+    assert_eq!(std::fs::read_to_string(&path).unwrap(), "notes\n{\"a\":\n{\"a\":2}\n{\"a\":3}\n");
+}
