@@ -148,7 +148,6 @@ impl RecordedRun {
         let Normalisation { centre, unit } = record.normalisation;
         let numbers =
             numbers.chain(centre).chain([unit]).chain(record.near_plane).chain(record.contraction_radius);
-        let numbers = numbers.chain(record.cooldown);
         if !numbers.into_iter().all(f64::is_finite) {
             return Err(bad("a number is not finite".to_owned()));
         }
@@ -161,6 +160,9 @@ impl RecordedRun {
             if let Some(length) = length.filter(|length| *length <= 0.0) {
                 return Err(bad(format!("{key}: expected more than 0, found {length}")));
             }
+        }
+        if let Some(cooldown) = record.cooldown.filter(|cooldown| !(0.0..=1.0).contains(cooldown)) {
+            return Err(bad(format!("cooldown: expected 0..1, found {cooldown}")));
         }
         Ok(Self { config, record })
     }

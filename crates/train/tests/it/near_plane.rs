@@ -101,6 +101,9 @@ fn a_run_records_what_auto_means_and_keeps_it() {
     std::fs::write(&config, text.replace(&line(expected), &line(-1.0))).unwrap();
     let refused = RecordedRun::read(&config).unwrap_err().to_string();
     assert!(refused.ends_with("run: near-plane: expected more than 0, found -1"), "{refused}");
+    std::fs::write(&config, text.replace("\ncooldown = 0.9\n", "\ncooldown = 1.5\n")).unwrap();
+    let refused = RecordedRun::read(&config).unwrap_err().to_string();
+    assert!(refused.ends_with("run: cooldown: expected 0..1, found 1.5"), "{refused}");
 }
 
 #[test]
