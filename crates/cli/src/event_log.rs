@@ -88,7 +88,8 @@ pub(crate) fn line_of(event: &Event) -> Option<String> {
             TrainingEvent::Finished(_) => None,
             // Answers to the viewer.
             TrainingEvent::Picture { .. } | TrainingEvent::NoPicture { .. } => None,
-            event => Some(event.to_json()),
+            // A path that is not Unicode has no JSON.
+            event => Some(event.to_json()).filter(|line| !line.is_empty()),
         },
         Event::Stage(stage) => stage_line(stage),
         Event::Warning { topic, line } => Some(named("warning", json!({ "kind": topic, "line": line }))),
