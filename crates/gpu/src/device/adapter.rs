@@ -78,7 +78,7 @@ enum AdapterError {
          adapter such as Mesa's lavapipe)"
     )]
     None,
-    #[error("no adapter is called `{wanted}` (there are {})", list_adapters(.all))]
+    #[error("no adapter is called `{wanted}` (expected one of {})", list_adapters(.all))]
     Unknown { wanted: String, all: Vec<GpuInfo> },
     #[error("`{wanted}` matches {fits} adapters (use an index: {})", list_adapters(.all))]
     Ambiguous { wanted: String, fits: usize, all: Vec<GpuInfo> },
@@ -355,7 +355,7 @@ mod tests {
         let refused = |outcome: Result<usize, AdapterError>| outcome.expect_err("refused").to_string();
         let what = refused(named("h200"));
         assert!(what.contains("matches 2 adapters") && what.contains("3: NVIDIA"), "{what}");
-        assert!(refused(named("radeon")).contains("there are 0: llvmpipe"));
+        assert!(refused(named("radeon")).contains("expected one of 0: llvmpipe"));
         assert_eq!(choose(&[], &AdapterChoice::Best), Err(AdapterError::None));
     }
 
