@@ -157,7 +157,8 @@ pub(crate) fn trained(trained: &Trained, is_verbose: bool) -> Lines {
     } else if summary.psnr.is_some() {
         rows.push(("PSNR", decibels(summary.psnr)));
     } else if *end == RunEnd::Finished {
-        rows.push(("PSNR", "not measured: no held-out images".to_owned()));
+        let why = if summary.unscored { "more splats than memory can hold" } else { "no held-out images" };
+        rows.push(("PSNR", format!("not measured: {why}")));
     }
     let rate = summary.it_per_s();
     let rate = rate.map_or_else(String::new, |rate| format!(", {} it/s on average", three_digits(rate)));

@@ -128,6 +128,19 @@ impl Splats {
         self.sh.extend_from_slice(sh);
     }
 
+    /// Appends all splats of a set of the same degree.
+    ///
+    /// # Panics
+    /// If the degrees differ.
+    pub fn append(&mut self, other: &Self) {
+        assert_eq!(self.sh_degree, other.sh_degree, "SH degrees");
+        self.means.extend_from_slice(&other.means);
+        self.log_scales.extend_from_slice(&other.log_scales);
+        self.quats.extend_from_slice(&other.quats);
+        self.opacity_logits.extend_from_slice(&other.opacity_logits);
+        self.sh.extend_from_slice(&other.sh);
+    }
+
     /// Checks that all arrays describe the same number of splats.
     ///
     /// ```

@@ -335,7 +335,7 @@ impl Trainer {
             let advanced = advanced?;
             if let AdvanceOutcome::Ended(outcome) = &advanced {
                 // Write the report now: the watcher may keep the result open for hours.
-                self.report(outcome, host);
+                write_report(self.run.folder(), outcome, self.conditions, host);
             }
             let run = &mut self.run;
             if let Some(watcher) = host.watcher() {
@@ -348,16 +348,6 @@ impl Trainer {
             if let AdvanceOutcome::Ended(outcome) = advanced {
                 return Ok(*outcome);
             }
-        }
-    }
-
-    /// Writes `report.html` of a finished run. A failure is only a warning.
-    fn report(&self, outcome: &RunOutcome, host: &mut Host<'_>) {
-        if self.conditions.report
-            && outcome.end == RunEnd::Finished
-            && let Err(failure) = report::write_finished(self.run.folder(), host)
-        {
-            host.warn("the report", format!("{failure}; the run has no report.html"));
         }
     }
 
@@ -427,12 +417,22 @@ impl Trainer {
             host.warn("pictures left out of the evaluation", line);
         }
         // After the profile, which the report includes.
-        self.report(&trained.outcome, host);
+        write_report(&trained.folder, &trained.outcome, self.conditions, host);
         if trained.is_stopped() {
             let (step, run) = (trained.outcome.summary.steps, trained.folder.clone());
             host.stage(Stage::TrainingStopped { step, run });
         }
         Ok(trained)
+    }
+}
+
+/// Writes `report.html` of a finished run, if it is wanted. A failure is only a warning.
+pub(crate) fn write_report(run: &Path, outcome: &RunOutcome, conditions: RunSettings, host: &mut Host<'_>) {
+    if conditions.report
+        && outcome.end == RunEnd::Finished
+        && let Err(failure) = report::write_finished(run, host)
+    {
+        host.warn("the report", format!("{failure}; the run has no report.html"));
     }
 }
 

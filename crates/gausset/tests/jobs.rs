@@ -17,8 +17,8 @@ use gausset_core::engine::SKY_VALUES;
 use gausset_io::atomic::Overwrite;
 use gausset_io::splat::{self, LoadOptions};
 use gausset_train::{
-    Background, Blocks, Colours, Event as RunEvent, Exposure, GivenCorrections, RecordedRun, TrainConfig,
-    TrainOptions,
+    Background, Blocks, Colours, Event as RunEvent, Exposure, GivenCorrections, RecordedRun, RunSummary,
+    TrainConfig, TrainOptions,
 };
 use tempfile::TempDir;
 
@@ -224,6 +224,28 @@ fn a_scene_is_trained_in_blocks_with_the_same_bytes_wherever_it_was_stopped() {
     let (evaluated, _) = done(|host| evaluate(&EvaluateOptions::new(&stopped), host));
     let [of_file, of_run] = [evaluated.report.psnr, trained.outcome.summary.psnr].map(Option::unwrap);
     assert!((of_file - of_run).abs() < 1e-3, "{of_file} {of_run}");
+
+    // A merged set that cannot be rendered is written all the same, block by block, and not scored.
+    for name in ["splats.ply", "metrics.jsonl", "report.html", "metrics.json", "eval/metrics.json"] {
+        std::fs::remove_file(stopped.join(name)).unwrap();
+    }
+    let (trained, events) = done(|host| {
+        let options = TrainOptions { max_memory: Some("24MiB".parse().unwrap()), ..block_options(&data) };
+        training::start_or_resume(stopped.clone(), &options, Overwrite::Refuse, conditions(), host)
+    });
+    let RunSummary { splats, psnr, .. } = trained.outcome.summary;
+    assert_eq!((psnr, splats), (None, merged[0]));
+    let bytes = [&stopped, &whole].map(|run| std::fs::read(run.join("splats.ply")).unwrap());
+    assert!(bytes[0] == bytes[1], "other bytes");
+    let is_said = |event: &Event| match event {
+        Event::Training(event) => {
+            matches!(&**event, RunEvent::Warning(warning) if warning.to_string().starts_with("not scored: "))
+        }
+        _ => false,
+    };
+    assert!(events.iter().any(is_said));
+    let (_, events) = done(|host| begin(&stopped, 1, host));
+    assert!(has_stage(&events, &Stage::TrainedAlready));
 }
 
 /// 48 images of 32x24 with the exposure of a camera that cannot decide.

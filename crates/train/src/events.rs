@@ -223,6 +223,9 @@ pub struct RunSummary {
     /// Tiles whose list was truncated by `--max-splats-per-tile`, over all steps; omitted if zero.
     #[serde(default, skip_serializing_if = "is_zero")]
     pub cut_tiles: u64,
+    /// Whether the result was not rendered, because memory does not suffice; omitted if it was.
+    #[serde(default, skip_serializing_if = "std::ops::Not::not")]
+    pub unscored: bool,
 }
 
 impl RunSummary {
@@ -251,6 +254,7 @@ impl RunSummary {
             scores: Scores::default(),
             trust: Trust::default(),
             cut_tiles: 0,
+            unscored: false,
         }
     }
 }

@@ -34,8 +34,60 @@ const INVISIBLE_LOGIT: f32 = -5.54;
 /// Appends a sky to the splats of a scene. `sky` holds its coefficients (`[coefficient][channel]`, degree 2), `cameras`
 /// the views of the scene, and `extent` its size in scene units.
 pub fn append(splats: &mut Splats, sky: &[f32], cameras: &[Pose], extent: f64) {
-    let centre = mean(cameras);
-    let radius = radius(splats, centre, extent);
+    let mut surroundings = Surroundings::new(cameras, extent);
+    surroundings.add(splats);
+    surroundings.append_sky(splats, sky);
+}
+
+/// What lies far away from the cameras of a scene: its sky is behind that.
+#[derive(Debug)]
+pub(crate) struct Surroundings {
+    centre: [f64; 3],
+    extent: f64,
+    /// Distance of each splat that may matter, and the solid angle that it covers.
+    far: Vec<(f64, f64)>,
+}
+
+impl Surroundings {
+    /// Empty surroundings of the views of a scene of size `extent`.
+    pub(crate) fn new(cameras: &[Pose], extent: f64) -> Self {
+        Self { centre: mean(cameras), extent, far: Vec::new() }
+    }
+
+    /// Adds splats of the scene.
+    pub(crate) fn add(&mut self, splats: &Splats) {
+        for i in 0..splats.len() {
+            let distance = se3::distance(splats.means[i].map(f64::from), self.centre);
+            // Nearer ones are inside the smallest sky.
+            let matters = RADIUS_FACTOR * distance > MIN_RADIUS * self.extent;
+            if matters && splats.is_valid(i) && splats.opacity_logits[i] > INVISIBLE_LOGIT {
+                self.far.push((distance, solid_angle(splats, i, distance)));
+            }
+        }
+    }
+
+    /// Appends a sky with these coefficients.
+    pub(crate) fn append_sky(self, splats: &mut Splats, sky: &[f32]) {
+        let centre = self.centre;
+        append_sphere(splats, sky, centre, self.radius());
+    }
+
+    /// Radius beyond all splats that matter.
+    fn radius(mut self) -> f64 {
+        // Equal distances in the order of the splats.
+        self.far.sort_by(|a, b| b.0.total_cmp(&a.0));
+        let mut hidden = 0.0;
+        let first_that_matters = self.far.iter().find(|(_, solid_angle)| {
+            hidden += solid_angle;
+            hidden > MAX_HIDDEN_SOLID_ANGLE
+        });
+        let farthest = first_that_matters.map_or(0.0, |&(distance, _)| distance);
+        (RADIUS_FACTOR * farthest).max(MIN_RADIUS * self.extent).min(MAX_RADIUS * self.extent)
+    }
+}
+
+/// Appends a sky on a sphere.
+fn append_sphere(splats: &mut Splats, sky: &[f32], centre: [f64; 3], radius: f64) {
     let neighbours = radius * (4.0 * std::f64::consts::PI / SPLAT_COUNT as f64).sqrt();
     let log_scale = libm::log(SPREAD * neighbours) as f32;
     let logit = libm::log(OPACITY / (1.0 - OPACITY)) as f32;
@@ -83,22 +135,6 @@ fn mean(cameras: &[Pose]) -> [f64; 3] {
     std::array::from_fn(|k| cameras.iter().map(|pose| pose.centre()[k]).sum::<f64>() / count)
 }
 
-/// Radius beyond all relevant splats.
-fn radius(splats: &Splats, centre: [f64; 3], extent: f64) -> f64 {
-    let seen =
-        (0..splats.len()).filter(|&i| splats.is_valid(i) && splats.opacity_logits[i] > INVISIBLE_LOGIT);
-    let distance = |i: usize| se3::distance(splats.means[i].map(f64::from), centre);
-    let mut farthest_first: Vec<(f64, usize)> = seen.map(|i| (distance(i), i)).collect();
-    farthest_first.sort_by(|a, b| b.0.total_cmp(&a.0).then(a.1.cmp(&b.1)));
-    let mut hidden = 0.0;
-    let first_that_matters = farthest_first.iter().find(|&&(distance, i)| {
-        hidden += solid_angle(splats, i, distance);
-        hidden > MAX_HIDDEN_SOLID_ANGLE
-    });
-    let farthest = first_that_matters.map_or(0.0, |&(distance, _)| distance);
-    (RADIUS_FACTOR * farthest).max(MIN_RADIUS * extent).min(MAX_RADIUS * extent)
-}
-
 /// Maximum solid angle that a splat covers from that distance: its opacity times `2π` of its two larger standard
 /// deviations.
 fn solid_angle(splats: &Splats, i: usize, distance: f64) -> f64 {
@@ -140,10 +176,15 @@ mod tests {
             }
             assert_eq!(splats.sh_coefficients(i)[3..], [0.0; 9]);
         }
-        assert_eq!(radius(&Splats::zeros(0, 0), centre, 2.0), 60.0);
+        let around = |splats: &Splats| {
+            let mut surroundings = Surroundings { centre, ..Surroundings::new(&[], 2.0) };
+            surroundings.add(splats);
+            surroundings.radius()
+        };
+        assert_eq!(around(&Splats::zeros(0, 0)), 60.0);
         // The radius is limited.
         (splats.means[0][0], splats.log_scales[0]) = (1e9, [20.0; 3]);
-        assert_eq!(radius(&splats, centre, 2.0), 2000.0);
+        assert_eq!(around(&splats), 2000.0);
         // No two are closer than half of the distance of neighbours.
         let nearest = (1..SPLAT_COUNT).map(|i| se3::distance(direction(i), direction(0)));
         assert!(

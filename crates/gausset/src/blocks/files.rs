@@ -33,6 +33,7 @@ const COARSE: &str = "coarse";
 const MAX_BYTES: u64 = 256 << 20;
 
 /// The folder `RUN/blocks`.
+#[derive(Clone)]
 pub(super) struct BlocksFolder {
     path: PathBuf,
 }

@@ -40,7 +40,7 @@ pub use error::SplatError;
 pub use format::Format;
 pub use position_steps::PositionSteps;
 pub use report::ReadReport;
-pub use save::{save, write};
+pub use save::{save, save_ply_in_parts, write};
 pub use save_options::{SaveOptions, SaveReport};
 pub use sky_image::sky_image;
 pub use spz::{SpzAxes, SpzOptions};

@@ -4,6 +4,8 @@ use std::borrow::Cow;
 use std::io::{self, Write};
 use std::path::Path;
 
+use gausset_core::Splats;
+
 use super::table::{Writer, writable_extensions};
 use super::{Format, SaveOptions, SaveReport, SplatFile, ply};
 use crate::atomic::{FileSystem, WriteError, WriteOptions, write_atomic_with};
@@ -37,12 +39,71 @@ pub fn save(
         let saved = save(fs, path, &document, options, write_options)?;
         return Ok(SaveReport { dropped, ..saved });
     }
-    let exactly = if format == Format::Ply { ply::file_bytes(document, options) } else { 0 };
+    let exactly = if format == Format::Ply {
+        ply::row_bytes(&document.splats, document.splats.len() as u64, options)
+    } else {
+        0
+    };
     let needed_bytes = write_options.needed_bytes.max(exactly);
     let write_options = WriteOptions { needed_bytes, ..*write_options };
     let body = |file: &mut crate::atomic::AtomicWriter<'_>| write(file, document, format, options);
     let (saved, committed) = write_atomic_with(fs, path, &write_options, body)?;
     Ok(SaveReport { sync_seconds: committed.sync_seconds, ..saved })
+}
+
+/// Saves a PLY atomically whose `count` splats come in parts: memory does not grow with the file. The bytes are those
+/// of [`save`] for all parts in one document. `document` has their degree and no splats; the parts have no unusable ones.
+///
+/// # Errors
+/// The error of a part; a part of another degree, another number of splats, or none; as [`save`].
+pub fn save_ply_in_parts<E: From<WriteError>>(
+    fs: &dyn FileSystem,
+    path: &Path,
+    document: &SplatFile,
+    count: u64,
+    parts: impl IntoIterator<Item = Result<Splats, E>>,
+    write_options: &WriteOptions,
+) -> Result<SaveReport, E> {
+    let _span = gausset_prof::span("write_splats");
+    let options = SaveOptions::default();
+    let rows = ply::row_bytes(&document.splats, count, &options);
+    let write_options = WriteOptions { needed_bytes: write_options.needed_bytes.max(rows), ..*write_options };
+    let mut failed = None;
+    let written = write_atomic_with(fs, path, &write_options, |file| {
+        let header = ply::write_header(file, document, count, &options)?;
+        let mut written = 0;
+        for part in parts {
+            let part = part.map_err(|error| {
+                failed = Some(error);
+                io::Error::other("a part is missing")
+            })?;
+            part.validate().map_err(|error| invalid(error.to_string()))?;
+            let [expected, found] = [&document.splats, &part].map(|splats| splats.sh_degree);
+            if found != expected {
+                return Err(invalid(format!(
+                    "a part has another SH degree (expected {expected}, found {found})"
+                )));
+            }
+            written += part.len() as u64;
+            ply::write_rows(file, &part, &options)?;
+        }
+        if written != count {
+            return Err(invalid(format!(
+                "the parts have changed (expected {count} splats, found {written})"
+            )));
+        }
+        if count == 0 {
+            return Err(no_splats());
+        }
+        Ok(SaveReport::new(Format::Ply, written as usize, header + rows))
+    });
+    match (written, failed) {
+        (_, Some(error)) => Err(error),
+        (written, None) => {
+            let (saved, committed) = written?;
+            Ok(SaveReport { sync_seconds: committed.sync_seconds, ..saved })
+        }
+    }
 }
 
 /// Writes a document to a stream. Unusable splats ([`gausset_core::Splats::is_valid`]) are dropped.
@@ -78,6 +139,10 @@ pub fn write(
     Ok(SaveReport { dropped, ..saved })
 }
 
+fn no_splats() -> io::Error {
+    invalid("no splats to write (expected at least one that can be drawn)".to_owned())
+}
+
 fn invalid(reason: String) -> io::Error {
     io::Error::new(io::ErrorKind::InvalidInput, reason)
 }
@@ -88,7 +153,7 @@ fn writable_document(document: &SplatFile) -> io::Result<(Cow<'_, SplatFile>, u6
     let (document, dropped) = usable_document(document);
     // splat-transform and LichtFeld refuse it, too: not all formats can express it.
     if document.splats.is_empty() {
-        return Err(invalid("no splats to write (expected at least one that can be drawn)".to_owned()));
+        return Err(no_splats());
     }
     Ok((document, dropped))
 }

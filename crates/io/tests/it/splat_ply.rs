@@ -5,7 +5,7 @@ use std::path::Path;
 use crate::files::{PlyOptions, bits, save_ply, some_splats, temporary_folder, write_ply};
 use gausset_core::splats_transform::{Similarity, rotation_between};
 use gausset_core::{Splats, sh};
-use gausset_io::atomic::{Disk, Overwrite, WriteOptions};
+use gausset_io::atomic::{Disk, Overwrite, WriteError, WriteOptions};
 use gausset_io::dataset::georeference::EarthPlace;
 use gausset_io::splat::{
     self, Format, Initial, LoadOptions, PointCloud, ReadLimits, SaveOptions, SplatFile, parse_initial,
@@ -72,6 +72,46 @@ fn columns() -> Vec<(&'static str, &'static str, &'static str)> {
 
 fn without(name: &str) -> Vec<(&'static str, &'static str, &'static str)> {
     columns().into_iter().filter(|(_, n, _)| *n != name).collect()
+}
+
+#[test]
+fn parts_are_written_as_one_document() {
+    let folder = temporary_folder();
+    let splats = some_splats(50, 1, 7);
+    let document = |splats: Splats| SplatFile { sky: 10, antialiased: true, ..SplatFile::new(splats) };
+    let options = WriteOptions { overwrite: Overwrite::Replace, ..WriteOptions::default() };
+    let [whole, joined] = ["whole.ply", "joined.ply"].map(|name| folder.path().join(name));
+    splat::save(&Disk, &whole, &document(splats.clone()), &SaveOptions::default(), &options).unwrap();
+    let none = document(Splats::with_capacity(1, 0));
+    let part = |range: std::ops::Range<usize>| Ok(splats.select(&range.collect::<Vec<_>>()));
+    let save = |count: u64, parts: Vec<Result<Splats, WriteError>>| {
+        splat::save_ply_in_parts(&Disk, &joined, &none, count, parts, &options).map_err(|e| e.to_string())
+    };
+    let saved = save(50, vec![part(0..20), part(20..20), part(20..50)]).unwrap();
+    let bytes = std::fs::read(&joined).unwrap();
+    assert_eq!((saved.splats, saved.bytes), (50, bytes.len() as u64));
+    assert!(bytes == std::fs::read(&whole).unwrap());
+
+    let refused = [
+        (save(50, vec![part(0..20)]), "expected 50 splats, found 20"),
+        (save(0, vec![]), "no splats to write"),
+        (save(1, vec![Ok(some_splats(1, 0, 7))]), "expected 1, found 0"),
+        (
+            save(
+                50,
+                vec![
+                    part(0..20),
+                    Err(WriteError::Exists { path: joined.clone(), found: "a file".to_owned() }),
+                ],
+            ),
+            "found a file",
+        ),
+    ];
+    for (refused, why) in refused {
+        let told = refused.unwrap_err();
+        assert!(told.contains(why), "{told}");
+    }
+    assert!(bytes == std::fs::read(&joined).unwrap(), "a failed write leaves the file as it was");
 }
 
 #[test]

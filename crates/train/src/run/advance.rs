@@ -435,6 +435,7 @@ impl Run {
             scores: scored.map(|report| report.scores).unwrap_or_default(),
             trust: Trust::default(),
             cut_tiles: monitor.cut_tiles,
+            unscored: false,
         };
         RunOutcome { end, summary, evaluation, skipped: self.feed.skipped().to_vec() }
     }

@@ -11,12 +11,13 @@ use std::path::{Path, PathBuf};
 use std::sync::Arc;
 
 use gausset_core::Splats;
-use gausset_core::engine::{CorrectionGroup, DeviceInfo, TrainState};
-use gausset_io::atomic::{FileSystem, Overwrite};
+use gausset_core::engine::{CorrectionGroup, DeviceInfo, Engine, TrainState};
+use gausset_io::atomic::{Disk, FileSystem, Overwrite, WriteError};
 use gausset_io::dataset::Dataset;
 use gausset_io::dataset::init::InitialSplats;
 use gausset_io::lock::SharedLock;
 use gausset_io::run_folder::{RunFolder, RunFolderError, config_path};
+use gausset_io::text;
 
 use super::advance::RunPhase;
 use super::budget::Forecast;
@@ -24,17 +25,20 @@ use super::clock::Clock;
 use super::corrections::{self, Corrections};
 use super::device::Device;
 use super::feed::Feed;
-use super::outputs::RunOutputs;
+use super::outputs::{PartsSurvey, RunOutputs, SurveyedParts};
 use super::requests::RequestQueue;
+use super::summary::FinishedLine;
 use super::{Run, Session, TrainError, prepare, start};
 use crate::block::{Blocks, GivenCorrections};
 use crate::config::{ConfigError, DatasetFacts, RecordedRun, RunRecord, TrainConfig};
+use crate::events::{Event, RunEnd, RunOutcome, RunSummary};
 use crate::memory::MemoryPlan;
 use crate::option_values::{Background, Colours, Exposure, NearPlane, RandomBackground, Up};
 use crate::options::TrainOptions;
 use crate::plan::StepPlan;
+use crate::recipe::SceneFacts;
 use crate::views::Cursor;
-use crate::warning::SkippedImage;
+use crate::warning::{RunWarning, SkippedImage};
 
 /// Visits of each image in the coarse run: enough to learn its gain.
 const COARSE_VISITS: u64 = 10;
@@ -84,6 +88,17 @@ impl BlockedFolder {
             Self::Locked(folder) => folder.root(),
             Self::Shared(path, _) => path,
         }
+    }
+
+    /// Locks it for this process.
+    fn into_locked(self, fs: &dyn FileSystem) -> Result<RunFolder, TrainError> {
+        Ok(match self {
+            Self::Locked(folder) => folder,
+            Self::Shared(path, lock) => {
+                drop(lock);
+                RunFolder::open(fs, &path)?
+            }
+        })
     }
 }
 
@@ -273,13 +288,7 @@ impl BlockedRun {
         let Session { engine, fs, stop, has_viewer, .. } = session;
         let corrections = self.corrections();
         let Self { folder, recorded: RecordedRun { config, record }, dataset, .. } = self;
-        let folder = match folder {
-            BlockedFolder::Locked(folder) => folder,
-            BlockedFolder::Shared(path, lock) => {
-                drop(lock);
-                RunFolder::open(&*fs, &path)?
-            }
-        };
+        let folder = folder.into_locked(&*fs)?;
         let count = splats.len() as u64;
         let mut device = Device::for_rendering(engine, has_viewer, &config, &dataset, count)?;
         let loader = prepare::loader(&config, &dataset);
@@ -313,5 +322,69 @@ impl BlockedRun {
             is_started: false,
             is_paused: false,
         })
+    }
+
+    /// The memory that rendering this many splats takes, and showing them in a viewer if there is one.
+    #[must_use]
+    pub fn rendering_memory(&self, splats: u64, engine: &dyn Engine, has_viewer: bool) -> MemoryPlan {
+        let config = &self.recorded.config;
+        let limit = config.max_memory_bytes();
+        let plan = MemoryPlan::predict_rendering(&config.recipe, &self.dataset, splats, limit, engine);
+        if has_viewer { plan.with_viewer(&self.dataset) } else { plan }
+    }
+
+    /// Begins to survey merged splats that come in parts.
+    #[must_use]
+    pub fn survey(&self) -> PartsSurvey {
+        PartsSurvey::new(&self.dataset, self.scene_facts().extent)
+    }
+
+    fn scene_facts(&self) -> SceneFacts {
+        let RecordedRun { config, record } = &self.recorded;
+        prepare::scene_facts(&config.recipe, record, self.corrections().colour_rows(), None)
+    }
+
+    /// Ends a run whose merged splats need more memory than there is to be rendered: writes its result, with one part in
+    /// memory at a time, and does not score it. `parts` are the splats that the blocks own, in normalised coordinates, as
+    /// they were surveyed.
+    ///
+    /// # Errors
+    /// The error of a part, or a file cannot be written.
+    pub fn finish_in_parts<E: From<TrainError> + From<WriteError>>(
+        self,
+        parts: SurveyedParts<impl Iterator<Item = Result<Splats, E>>>,
+        groups: &[CorrectionGroup],
+        totals: Totals,
+        memory: &MemoryPlan,
+        events: &mut dyn FnMut(Event),
+    ) -> Result<RunOutcome, E> {
+        let fs: Arc<dyn FileSystem> = Arc::new(Disk);
+        let corrections = self.corrections();
+        let RecordedRun { config, record } = self.recorded;
+        let folder = self.folder.into_locked(&*fs)?;
+        let mut outputs = RunOutputs::open(fs, folder, record, &config.outputs, Some(0))?;
+        let Totals { steps, seconds, step_seconds, cpu_seconds, skipped } = totals;
+        let (splats, [needed, limit]) = (parts.survey.splats(), memory.shortage().map(text::format_bytes));
+        outputs.warn(RunWarning::Note(format!(
+            "not scored: rendering {splats} splats needs {needed} of memory ({} is {limit})",
+            memory.setting()
+        )));
+        outputs.take_events().for_each(&mut *events);
+        outputs.export_parts(steps, parts, groups, &self.dataset, &corrections, &config.recipe)?;
+        let summary = RunSummary {
+            steps,
+            splats,
+            seconds,
+            cpu_seconds,
+            step_seconds,
+            unscored: true,
+            ..RunSummary::empty()
+        };
+        let finished = summary.clone();
+        outputs.append_line(&FinishedLine { step: steps, finished, skipped: skipped.clone() })?;
+        outputs.sync_log()?;
+        outputs.emit(Event::Finished(summary.clone()));
+        outputs.take_events().for_each(events);
+        Ok(RunOutcome { end: RunEnd::Finished, summary, evaluation: None, skipped })
     }
 }

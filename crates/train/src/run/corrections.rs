@@ -254,10 +254,16 @@ impl Corrections {
         extent: f64,
     ) -> usize {
         let before = splats.len();
-        if let Some(sky) = groups.iter().find(|group| group.group == CorrectionKind::Sky) {
-            sky::append(splats, &sky.values, &prepare::train_poses(dataset), extent);
+        if let Some(sky) = Self::sky_values(groups) {
+            sky::append(splats, sky, &prepare::train_poses(dataset), extent);
         }
         splats.len() - before
+    }
+
+    /// The coefficients of the sky in `groups`.
+    pub(super) fn sky_values(groups: &[CorrectionGroup]) -> Option<&[f32]> {
+        let sky = groups.iter().find(|group| group.group == CorrectionKind::Sky)?;
+        Some(&sky.values)
     }
 
     /// Writes what `groups` contain into the folder of a run: refined cameras, `cameras.json` (always), learnt gains.

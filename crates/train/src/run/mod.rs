@@ -63,6 +63,7 @@ pub use advance::AdvanceOutcome;
 pub use blocked::{BlockedRun, Totals};
 pub use corrections::with_refined_poses;
 pub use error::TrainError;
+pub use outputs::{PartsSurvey, SurveyedParts};
 pub use prepare::{Prediction, predict_memory, predict_run};
 pub use requests::{MAX_REQUESTS, RenderRequest, Request, RequestQueue};
 pub use start::{check_dataset, check_init};

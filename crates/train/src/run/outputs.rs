@@ -2,12 +2,13 @@
 
 use std::collections::VecDeque;
 use std::io::Write;
-use std::path::Path;
+use std::path::{Path, PathBuf};
 use std::sync::Arc;
 use std::time::{Duration, Instant};
 
+use gausset_core::Splats;
 use gausset_core::constants::NEAR_PLANE;
-use gausset_core::engine::TrainState;
+use gausset_core::engine::{CorrectionGroup, TrainState};
 use gausset_core::se3::IDENTITY3;
 use gausset_io::atomic::{FileSystem, Overwrite, WriteError, WriteOptions, write_atomic};
 use gausset_io::dataset::Dataset;
@@ -15,22 +16,26 @@ use gausset_io::metrics_log::MetricsLog;
 use gausset_io::run_folder::{
     RunFolder, checkpoint_path, confidence_path, eval_folder, metrics_path, splats_path,
 };
-use gausset_io::splat::{self, SaveOptions, SplatFile};
+use gausset_io::splat::{self, SaveOptions, SaveReport, SplatFile};
 use serde::{Deserialize, Serialize};
 
-use super::TrainError;
 use super::clock::is_multiple;
 use super::corrections::Corrections;
 use super::device::SetChanges;
+use super::{TrainError, prepare};
 use crate::config::{Outputs, RecordedRun, RunRecord, TrainConfig};
 use crate::eval::{ConfidenceReport, EvalOutput};
 use crate::events::Event;
 use crate::option_values::TimeBudget;
 use crate::plan::StepPlan;
 use crate::recipe::{Recipe, SceneFacts};
+use crate::sky::Surroundings;
 use crate::up::SAVED_UP;
 use crate::views::Cursor;
 use crate::warning::{RunWarning, SkippedImage};
+
+/// How `splats.ply` is written.
+const SPLATS: WriteOptions = WriteOptions { label: "splats", needed_bytes: 0, overwrite: Overwrite::Replace };
 
 /// Maximum number of queued events; the oldest are dropped.
 const MAX_EVENTS: usize = 1024;
@@ -163,34 +168,76 @@ impl RunOutputs {
     ) -> Result<(), TrainError> {
         let _span = gausset_prof::span("export");
         let fs = &*self.fs;
-        let (saved_from_dataset, saved_from_normalised) =
-            (self.record.saved_from_dataset(), self.record.saved_from_normalised());
+        let saved_from_normalised = self.record.saved_from_normalised();
         let root = self.folder.root();
         corrections.write_files(fs, root, dataset, &state.corrections, &saved_from_normalised)?;
         let sky = Corrections::append_sky(&mut state.splats, &state.corrections, dataset, scene.extent);
-        let vertical_axis = (saved_from_dataset.rotation != IDENTITY3).then(|| SAVED_UP.map(|v| v as f32));
-        let antialiased = recipe.antialiased;
-        let georeference = dataset.georeference.as_ref().map(|found| found.origin);
-        let offset = dataset.offset;
+        let document = self.document(state.splats, sky, dataset, recipe);
+        let path = splats_path(root);
+        let written = splat::save(fs, &path, &document, &SaveOptions::default(), &SPLATS)?;
+        self.report_exported(step, path, &written);
+        Ok(())
+    }
+
+    /// As [`Self::export`], for splats in normalised coordinates that come in parts, of which one is in memory at a time.
+    pub(super) fn export_parts<E: From<WriteError>>(
+        &mut self,
+        step: u64,
+        parts: SurveyedParts<impl Iterator<Item = Result<Splats, E>>>,
+        groups: &[CorrectionGroup],
+        dataset: &Dataset,
+        corrections: &Corrections,
+        recipe: &Recipe,
+    ) -> Result<(), E> {
+        let _span = gausset_prof::span("export");
+        let fs = Arc::clone(&self.fs);
+        let saved_from_normalised = self.record.saved_from_normalised();
+        let root = self.folder.root();
+        corrections.write_files(&*fs, root, dataset, groups, &saved_from_normalised)?;
+        let SurveyedParts { survey: PartsSurvey { surroundings, splats, usable }, parts } = parts;
+        let none = Splats::with_capacity(recipe.sh_degree, 0);
+        let mut sky = none.clone();
+        if let Some(values) = Corrections::sky_values(groups) {
+            surroundings.append_sky(&mut sky, values);
+        }
+        let (sky_len, all) = (sky.len(), usable + sky.len() as u64);
+        let saved = |part: Result<Splats, E>| {
+            part.map(|mut part| {
+                part.retain(&usable_mask(&part));
+                saved_from_normalised.apply_to_splats(&mut part);
+                part
+            })
+        };
+        let document = self.document(none, sky_len, dataset, recipe);
+        let path = splats_path(root);
+        let parts = parts.chain([Ok(sky)]).map(saved);
+        let written = splat::save_ply_in_parts(&*fs, &path, &document, all, parts, &SPLATS)?;
+        self.report_exported(step, path, &SaveReport { dropped: splats - usable, ..written });
+        Ok(())
+    }
+
+    /// Splats in normalised coordinates, the last `sky` of them a sky, as they are saved.
+    fn document(&self, splats: Splats, sky: usize, dataset: &Dataset, recipe: &Recipe) -> SplatFile {
+        let saved_from_dataset = self.record.saved_from_dataset();
         let near_plane = recipe.near_plane.distance(self.record.near_plane);
         let mut document = SplatFile {
-            antialiased,
+            antialiased: recipe.antialiased,
             sky,
-            vertical_axis,
-            georeference,
-            offset,
-            ..SplatFile::new(state.splats)
+            vertical_axis: (saved_from_dataset.rotation != IDENTITY3).then(|| SAVED_UP.map(|v| v as f32)),
+            georeference: dataset.georeference.as_ref().map(|found| found.origin),
+            offset: dataset.offset,
+            ..SplatFile::new(splats)
         };
         // An identity rotation must not change any bits.
-        document.transform(&saved_from_normalised);
+        document.transform(&self.record.saved_from_normalised());
         document.saved_from_dataset = Some(saved_from_dataset);
         document.near_plane = (near_plane != NEAR_PLANE).then_some(near_plane);
-        let write = WriteOptions { label: "splats", needed_bytes: 0, overwrite: Overwrite::Replace };
-        let path = splats_path(root);
-        let written = splat::save(fs, &path, &document, &SaveOptions::default(), &write)?;
+        document
+    }
+
+    fn report_exported(&mut self, step: u64, path: PathBuf, written: &SaveReport) {
         let (splats, dropped, bytes) = (written.splats, written.dropped, written.bytes);
         self.emit(Event::Exported { step, path, splats, dropped, bytes });
-        Ok(())
     }
 
     /// Writes `confidence.json`.
@@ -210,6 +257,48 @@ impl RunOutputs {
             overwrite: Overwrite::Replace,
         }
     }
+}
+
+/// What has to be known of splats that come in parts before they are written.
+#[derive(Debug)]
+pub struct PartsSurvey {
+    surroundings: Surroundings,
+    splats: u64,
+    usable: u64,
+}
+
+impl PartsSurvey {
+    /// Of no parts.
+    pub(super) fn new(dataset: &Dataset, extent: f64) -> Self {
+        Self { surroundings: Surroundings::new(&prepare::train_poses(dataset), extent), splats: 0, usable: 0 }
+    }
+
+    /// Adds a part, in normalised coordinates.
+    pub fn add(&mut self, part: &Splats) {
+        self.surroundings.add(part);
+        self.splats += part.len() as u64;
+        self.usable += usable_mask(part).into_iter().filter(|usable| *usable).count() as u64;
+    }
+
+    /// Splats of all parts.
+    #[must_use]
+    pub fn splats(&self) -> u64 {
+        self.splats
+    }
+}
+
+/// Splats that come in parts, in normalised coordinates, and what is known of them.
+#[derive(Debug)]
+pub struct SurveyedParts<I> {
+    /// Of all parts.
+    pub survey: PartsSurvey,
+    /// The parts.
+    pub parts: I,
+}
+
+/// Which splats can be drawn; others are not written.
+fn usable_mask(splats: &Splats) -> Vec<bool> {
+    (0..splats.len()).map(|i| splats.is_valid(i)).collect()
 }
 
 /// Header of a checkpoint: the position in the run, as JSON, stored with the state of the device.

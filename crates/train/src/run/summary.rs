@@ -117,8 +117,8 @@ pub fn read_summary(folder: &Path) -> Result<RunSummary, TrainError> {
     Ok(summary)
 }
 
-/// The outcome of a finished run: its splats, its evaluation and the last line of its log exist. `None` if the run can
-/// resume, if only for its evaluation. Writes nothing.
+/// The outcome of a finished run: its splats, its evaluation (unless memory did not suffice) and the last line of its log
+/// exist. `None` if the run can resume, if only for its evaluation. Writes nothing.
 ///
 /// # Errors
 /// The folder holds no run, or its log cannot be read.
@@ -131,7 +131,7 @@ pub fn read_outcome(folder: &Path) -> Result<Option<RunOutcome>, TrainError> {
     let last = read_metrics(&path)?.0.pop().and_then(|line| LogLine::deserialize(&line).ok());
     let Some(LogLine { finished: Some(summary), skipped, .. }) = last else { return Ok(None) };
     let mut evaluation = None;
-    if held_out > 0 {
+    if held_out > 0 && !summary.unscored {
         let report = input::read(&eval_folder(folder).join(REPORT), MAX_REPORT_BYTES).ok();
         let report = report.and_then(|bytes| serde_json::from_slice::<EvalReport>(&bytes).ok());
         let Some(report) = report else { return Ok(None) };

@@ -17,4 +17,4 @@ mod write;
 pub(super) use header::{CommentMetadata, Element, Encoding, PlyHeader, Scalar, Shape};
 pub(super) use input::PlyReader;
 pub(super) use read::{read_ply, skip_element};
-pub(super) use write::{comments, file_bytes, write_ply};
+pub(super) use write::{comments, row_bytes, write_header, write_ply, write_rows};

@@ -12,10 +12,9 @@ use crate::splat::{Format, SaveOptions, SaveReport, SplatFile};
 /// Rows per write.
 const ROWS_PER_CHUNK: usize = 1024;
 
-/// Bytes of all rows of a file.
-pub(in crate::splat) fn file_bytes(document: &SplatFile, options: &SaveOptions) -> u64 {
-    let columns = column_names(&document.splats, options.normals).len() as u64;
-    4 * columns * document.splats.len() as u64
+/// Bytes of `count` rows of a file.
+pub(in crate::splat) fn row_bytes(splats: &Splats, count: u64, options: &SaveOptions) -> u64 {
+    4 * column_names(splats, options.normals).len() as u64 * count
 }
 
 /// Writes a document.
@@ -24,20 +23,40 @@ pub(in crate::splat) fn write_ply(
     document: &SplatFile,
     options: &SaveOptions,
 ) -> io::Result<SaveReport> {
-    let splats = &document.splats;
-    let names = column_names(splats, options.normals);
+    let count = document.splats.len() as u64;
+    let header_bytes = write_header(writer, document, count, options)?;
+    write_rows(writer, &document.splats, options)?;
+    let bytes = header_bytes + row_bytes(&document.splats, count, options);
+    Ok(SaveReport::new(Format::Ply, document.splats.len(), bytes))
+}
+
+/// Writes the header of a file with `count` splats like those of a document. Returns its length.
+pub(in crate::splat) fn write_header(
+    writer: &mut dyn Write,
+    document: &SplatFile,
+    count: u64,
+    options: &SaveOptions,
+) -> io::Result<u64> {
     let mut header = "ply\nformat binary_little_endian 1.0\n".to_owned();
     header.push_str(&comments(document));
     // Writing to a string cannot fail.
-    let _ = writeln!(header, "element vertex {}", splats.len());
-    for name in &names {
+    let _ = writeln!(header, "element vertex {count}");
+    for name in column_names(&document.splats, options.normals) {
         let _ = writeln!(header, "property float {name}");
     }
     header.push_str("end_header\n");
     writer.write_all(header.as_bytes())?;
+    Ok(header.len() as u64)
+}
 
-    let mut rows: Vec<f32> = Vec::with_capacity(ROWS_PER_CHUNK * names.len());
-    let rest = splats.sh_stride() - 3;
+/// Writes the rows of splats.
+pub(in crate::splat) fn write_rows(
+    writer: &mut dyn Write,
+    splats: &Splats,
+    options: &SaveOptions,
+) -> io::Result<()> {
+    let columns = column_names(splats, options.normals).len();
+    let mut rows: Vec<f32> = Vec::with_capacity(ROWS_PER_CHUNK * columns);
     for i in 0..splats.len() {
         rows.extend_from_slice(&splats.means[i]);
         if options.normals {
@@ -52,15 +71,13 @@ pub(in crate::splat) fn write_ply(
         rows.push(splats.opacity_logits[i]);
         rows.extend_from_slice(&splats.log_scales[i]);
         rows.extend_from_slice(&splats.quats[i]);
-        if rows.len() >= ROWS_PER_CHUNK * names.len() {
+        debug_assert_eq!(rows.len() % columns, 0);
+        if rows.len() >= ROWS_PER_CHUNK * columns {
             writer.write_all(bytemuck::cast_slice(&rows))?;
             rows.clear();
         }
     }
-    writer.write_all(bytemuck::cast_slice(&rows))?;
-    debug_assert_eq!(names.len(), 14 + rest + if options.normals { 3 } else { 0 });
-    let bytes = header.len() as u64 + file_bytes(document, options);
-    Ok(SaveReport::new(Format::Ply, splats.len(), bytes))
+    writer.write_all(bytemuck::cast_slice(&rows))
 }
 
 /// Names of the columns in file order.
