@@ -13,8 +13,8 @@ use gausset_io::{input, ownership};
 use gausset_train::{GivenCorrections, RecordedRun, TrainError, TrainOptions};
 use serde_json::json;
 
-use super::Contribution;
 use super::borders::BorderScores;
+use super::merge::Contribution;
 use crate::Failure;
 
 /// Name of the folder, and its purpose in the ownership marker.
