@@ -21,7 +21,7 @@ from ._errors import whole as _whole
 from ._gausset import __version__, build_info, num_threads, option_names
 from ._render import Camera, Renderer, Rendering, render
 from ._splats import Splats, load, save
-from ._train import Run, Training, evaluate, resume, start, train
+from ._train import Run, Trainer, Training, evaluate, resume, start, train
 
 __all__ = [
     "ArgumentError",
@@ -40,6 +40,7 @@ __all__ = [
     "Run",
     "Splats",
     "TrainOptions",
+    "Trainer",
     "Training",
     "View",
     "__version__",

@@ -14,6 +14,7 @@ __all__ = [
     "Dataset",
     "Properties",
     "Renderer",
+    "Trainer",
     "View",
     "__version__",
     "build_info",
@@ -71,6 +72,31 @@ class Renderer:
         antialiased: bool | None,
         near_plane: float | None,
     ) -> tuple[_F32, _F32, _F32, NDArray[np.uint32]]: ...
+
+@final
+class Trainer:
+    @staticmethod
+    def start(
+        data: _Path, output: _Path, options: _Given, device: str, force: bool, report: bool
+    ) -> Trainer: ...
+    @staticmethod
+    def resume(
+        run: _Path, data: _Path | None, options: _Given, device: str, report: bool
+    ) -> Trainer: ...
+    @property
+    def opened_at(self) -> tuple[int, int]: ...
+    def advance(
+        self,
+        steps: int,
+        progress: Callable[[int, int, float], object] | None,
+        on_event: Callable[[str], object] | None,
+    ) -> int | None: ...
+    def stop(self) -> None: ...
+    def save(self) -> bool: ...
+    def export(self) -> bool: ...
+    def render(
+        self, intrinsics: _Intrinsics, pose: list[list[float]], background: tuple[float, float, float]
+    ) -> tuple[_F32, _F32, _F32, NDArray[np.uint32]] | None: ...
 
 @final
 class Dataset:

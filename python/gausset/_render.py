@@ -106,6 +106,14 @@ class Rendering:
         return b"\x89PNG\r\n\x1a\n" + header + chunk(b"IDAT", zlib.compress(rows)) + chunk(b"IEND", b"")
 
 
+def colour(background: Colour) -> Colour:
+    """Checks a background."""
+    channels = tuple(float(channel) for channel in background)
+    if len(channels) != 3 or not np.isfinite(channels).all():
+        raise ArgumentError(f"background: {channels} (expected 3 finite channels)", "argument")
+    return channels
+
+
 class Renderer:
     """Splats on a device, for many renders. Changes of the arrays after this have no effect.
 
@@ -129,15 +137,12 @@ class Renderer:
         `background` is RGB. `sh_degree` ignores higher coefficients. Splats nearer than `near_plane` (scene units) are
         not drawn. `None` = as the splats say. A sky adds to the colour only.
         """
-        colour = tuple(float(channel) for channel in background)
-        if len(colour) != 3 or not np.isfinite(colour).all():
-            raise ArgumentError(f"background: {colour} (expected 3 finite channels)", "argument")
         if sh_degree is not None:
             sh_degree = whole("sh_degree", sh_degree, 0, 3)
         if near_plane is not None and not np.isfinite(near_plane):
             raise ArgumentError(f"near_plane: {near_plane} (expected a finite distance)", "argument")
         images = self._renderer.render(
-            camera._intrinsics, camera.world_to_camera.tolist(), colour, sh_degree, antialiased, near_plane
+            camera._intrinsics, camera.world_to_camera.tolist(), colour(background), sh_degree, antialiased, near_plane
         )
         return Rendering(*images)
 

@@ -14,6 +14,8 @@ from typing import TYPE_CHECKING, Any, Literal, Unpack
 import numpy as np
 
 from . import _gausset
+from ._errors import whole
+from ._render import Camera, Colour, Rendering, colour, render
 from ._splats import Path, Splats, load
 
 if TYPE_CHECKING:
@@ -251,6 +253,117 @@ def start(
         )
 
     return Training(output, work)
+
+
+class Trainer:
+    """A training that advances by calls, for loops and notebooks of one's own. The result is that of `train`.
+
+        with gausset.Trainer("photos", "scene", steps=7000) as trainer:
+            while trainer.advance(500):
+                print(trainer.step, trainer.loss)
+                preview = trainer.render(camera)
+        print(trainer.run.metrics)
+
+    The arguments are those of `train`. The end of a `with` block before the last step saves the state and stops the
+    run; `Trainer.resume` or `resume` continues it. Without one, `stop` does. Ctrl-C in `advance` does, too.
+    """
+
+    step: int
+    """Finished steps."""
+    steps: int
+    """Steps of the whole run."""
+    loss: float = math.nan
+    """Mean loss of the last steps, reported every 10 steps or so."""
+
+    def __init__(
+        self,
+        data: Path,
+        output: Path,
+        *,
+        steps: int | None = None,
+        quality: Literal["fast", "default", "best"] | None = None,
+        seed: int | None = 0,
+        device: str = "auto",
+        force: bool = False,
+        report: bool = True,
+        on_event: OnEvent | None = None,
+        **options: Unpack[TrainOptions],
+    ) -> None:
+        given = _given({"steps": steps, "quality": quality, "seed": seed, **options})
+        self._set(_gausset.Trainer.start(data, output, given, device, force, report), output, on_event)
+
+    @classmethod
+    def resume(
+        cls,
+        run: Run | Path,
+        *,
+        data: Path | None = None,
+        device: str = "auto",
+        report: bool = True,
+        on_event: OnEvent | None = None,
+        **options: Unpack[ResumeOptions],
+    ) -> Trainer:
+        """Opens a run that was stopped; the arguments are those of `gausset.resume`."""
+        trainer = cls.__new__(cls)
+        path = _path(run)
+        trainer._set(_gausset.Trainer.resume(path, data, _given(options), device, report), path, on_event)
+        return trainer
+
+    def _set(self, trainer: _gausset.Trainer, path: Path, on_event: OnEvent | None) -> None:
+        self._trainer, self._path = trainer, path
+        self.step, self.steps = trainer.opened_at
+        self._callbacks = _callbacks(self._progress, on_event)
+
+    def _progress(self, step: int, steps: int, loss: float) -> None:
+        self.step, self.steps, self.loss = step, steps, loss
+
+    def advance(self, steps: int = 1) -> bool:
+        """Does steps; returns whether some are left. After the last one, evaluates the run and writes its result."""
+        step = self._trainer.advance(whole("steps", steps, 1, 2**63 - 1), *self._callbacks)
+        if step is not None:
+            self.step = step
+        return step is not None
+
+    def render(self, camera: Camera, background: Colour = (0.0, 0.0, 0.0)) -> Rendering:
+        """Renders a view of the splats so far, on the device that trains.
+
+        `camera` is in the axes of `splats()`; `camera.transformed(trainer.splats().dataset_transform)` is one of the
+        dataset. A learnt sky is not drawn before the run has ended.
+        """
+        images = self._trainer.render(camera._intrinsics, camera.world_to_camera.tolist(), colour(background))
+        return render(self.splats(), camera, background) if images is None else Rendering(*images)
+
+    def splats(self) -> Splats:
+        """The splats so far. They are written to the run folder, and read."""
+        self._trainer.export()
+        return self.run.splats()
+
+    def save(self) -> None:
+        """Writes a checkpoint to the run folder."""
+        self._trainer.save()
+
+    def stop(self) -> Run:
+        """Saves the state and ends the run, from any thread."""
+        self._trainer.stop()
+        self.advance()
+        return self.run
+
+    @property
+    def run(self) -> Run:
+        """The run folder."""
+        return Run(self._path)
+
+    def __enter__(self) -> Trainer:
+        return self
+
+    def __exit__(self, *_: object) -> None:
+        self.stop()
+
+    def __reduce__(self) -> Any:
+        raise TypeError("a training cannot be pickled; its `run` can")
+
+    def __repr__(self) -> str:
+        return f"<gausset.Trainer: step {self.step} of {self.steps}>"
 
 
 def _callbacks(progress: Progress | None, on_event: OnEvent | None) -> list[Any]:

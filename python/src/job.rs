@@ -19,19 +19,27 @@ const SIGNAL_INTERVAL: Duration = Duration::from_millis(50);
 /// Runs a job; `on_event` is called in the calling thread.
 pub(crate) fn run_job<T: Send>(
     py: Python<'_>,
+    on_event: impl FnMut(Event) -> PyResult<()>,
+    job: impl FnOnce(&mut Host<'_>) -> Result<T, Failure> + Send,
+) -> PyResult<T> {
+    run_job_until(py, &Arc::default(), on_event, job)
+}
+
+/// As [`run_job`], with a flag that asks the job to stop.
+pub(crate) fn run_job_until<T: Send>(
+    py: Python<'_>,
+    stop: &Arc<AtomicBool>,
     mut on_event: impl FnMut(Event) -> PyResult<()>,
     job: impl FnOnce(&mut Host<'_>) -> Result<T, Failure> + Send,
 ) -> PyResult<T> {
-    let stop = Arc::new(AtomicBool::new(false));
     let (sender, mut receiver) = channel();
     let mut interruption = None;
     let result = std::thread::scope(|scope| {
-        let flag = &stop;
         let worker = scope.spawn(move || {
             unwind(|| {
                 // The receiver is gone only if the calling thread has panicked.
                 let mut send = |event| drop(sender.send(event));
-                job(&mut Host::new(flag, &mut send))
+                job(&mut Host::new(stop, &mut send))
             })
         });
         loop {

@@ -23,6 +23,7 @@ mod rasterize;
 mod render;
 mod splats;
 mod train;
+mod trainer;
 
 use pyo3::prelude::*;
 
@@ -47,6 +48,8 @@ mod _gausset {
     use super::splats::{Properties, load, save};
     #[pymodule_export]
     use super::train::{evaluate, option_names, resume, run_splats, run_state, run_summary, train};
+    #[pymodule_export]
+    use super::trainer::Trainer;
 
     use super::*;
 

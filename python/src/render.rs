@@ -12,10 +12,13 @@ use crate::error::{argument, detached, exception};
 use crate::splats::file_of;
 
 /// `width, height, fx, fy, cx, cy`.
-type Intrinsics = (u32, u32, f64, f64, f64, f64);
+pub(crate) type Intrinsics = (u32, u32, f64, f64, f64, f64);
 
 /// Checks the numbers of a camera; `pose` has the rows of `camera_from_world`.
-fn camera_and_pose(intrinsics: Intrinsics, pose: [[f64; 4]; 4]) -> Result<(Camera, Pose), Failure> {
+pub(crate) fn camera_and_pose(
+    intrinsics: Intrinsics,
+    pose: [[f64; 4]; 4],
+) -> Result<(Camera, Pose), Failure> {
     let (width, height, fx, fy, cx, cy) = intrinsics;
     let camera = Camera::new(width, height, fx, fy, cx, cy).map_err(argument)?;
     let [a, b, c, last] = pose;
@@ -33,6 +36,18 @@ pub(crate) fn check_camera(py: Python<'_>, intrinsics: Intrinsics, pose: [[f64; 
     camera_and_pose(intrinsics, pose).map(drop).map_err(|failure| exception(py, failure))
 }
 
+/// Moves the images of a rendering into arrays.
+pub(crate) fn images(py: Python<'_>, rendering: Rendering) -> PyResult<Images<'_>> {
+    let Rendering { width, height, color, alpha, depth, count, .. } = rendering;
+    let (width, height) = (width as usize, height as usize);
+    Ok((
+        PyArray1::from_vec(py, color).reshape([height, width, 3])?,
+        PyArray1::from_vec(py, alpha).reshape([height, width])?,
+        PyArray1::from_vec(py, depth).reshape([height, width])?,
+        PyArray1::from_vec(py, count).reshape([height, width])?,
+    ))
+}
+
 /// Splats on a device.
 #[pyclass(frozen, module = "gausset._gausset")]
 pub(crate) struct Renderer {
@@ -44,7 +59,7 @@ pub(crate) struct Renderer {
 }
 
 /// `color, alpha, depth, count`.
-type Images<'py> = (
+pub(crate) type Images<'py> = (
     Bound<'py, PyArray3<f32>>,
     Bound<'py, PyArray2<f32>>,
     Bound<'py, PyArray2<f32>>,
@@ -86,17 +101,11 @@ impl Renderer {
             near_plane: near_plane.unwrap_or(self.options.near_plane),
             ..self.options
         };
-        let Rendering { width, height, color, alpha, depth, count, .. } = detached(py, || {
+        let rendering = detached(py, || {
             let (camera, pose) = camera_and_pose(intrinsics, pose)?;
             self.render_view(&camera, &pose, &options)
         })?;
-        let (width, height) = (width as usize, height as usize);
-        Ok((
-            PyArray1::from_vec(py, color).reshape([height, width, 3])?,
-            PyArray1::from_vec(py, alpha).reshape([height, width])?,
-            PyArray1::from_vec(py, depth).reshape([height, width])?,
-            PyArray1::from_vec(py, count).reshape([height, width])?,
-        ))
+        images(py, rendering)
     }
 }
 

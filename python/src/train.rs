@@ -16,7 +16,7 @@ use crate::error::{argument, detached, exception, warn};
 use crate::job::run_job;
 
 /// Options as their keys and the text of their values.
-type Given = Vec<(String, OsString)>;
+pub(crate) type Given = Vec<(String, OsString)>;
 
 /// Names of the training options, as keywords of Python.
 #[pyfunction]
@@ -43,15 +43,15 @@ fn train_options(given: &Given) -> Result<TrainOptions, Failure> {
 
 /// Functions of Python that are called during a training.
 #[derive(Default)]
-struct Callbacks {
+pub(crate) struct Callbacks {
     /// Receives step, number of steps and loss.
-    progress: Option<Py<PyAny>>,
+    pub(crate) progress: Option<Py<PyAny>>,
     /// Receives each event as a line of JSON.
-    on_event: Option<Py<PyAny>>,
+    pub(crate) on_event: Option<Py<PyAny>>,
 }
 
 /// Calls Python with what an event says to it.
-fn tell(py: Python<'_>, callbacks: &Callbacks, event: Event) -> PyResult<()> {
+pub(crate) fn tell(py: Python<'_>, callbacks: &Callbacks, event: Event) -> PyResult<()> {
     let event = match event {
         Event::Warning { line, .. } => return warn(py, &line),
         Event::Training(event) => *event,
@@ -93,6 +93,22 @@ fn run_task(
     Ok(trained.folder)
 }
 
+/// The task of a new run.
+pub(crate) fn new_task(
+    data: PathBuf,
+    output: PathBuf,
+    options: &Given,
+    force: bool,
+) -> Result<Task, Failure> {
+    let overwrite = if force { Overwrite::Replace } else { Overwrite::Refuse };
+    Task::new(TrainOptions { data: Some(data), ..train_options(options)? }, output, overwrite)
+}
+
+/// The task that resumes a run.
+pub(crate) fn resumed_task(run: PathBuf, data: Option<PathBuf>, options: &Given) -> Result<Task, Failure> {
+    Task::resume(run, &TrainOptions { data, ..train_options(options)? })
+}
+
 /// Trains a new run; returns its folder.
 #[pyfunction]
 #[pyo3(signature = (data, output, options, device, force, report, progress, on_event = None))]
@@ -108,8 +124,7 @@ pub(crate) fn train(
     progress: Option<Py<PyAny>>,
     on_event: Option<Py<PyAny>>,
 ) -> PyResult<PathBuf> {
-    let overwrite = if force { Overwrite::Replace } else { Overwrite::Refuse };
-    let task = || Task::new(TrainOptions { data: Some(data), ..train_options(&options)? }, output, overwrite);
+    let task = || new_task(data, output, &options, force);
     run_task(py, task, device, report, &Callbacks { progress, on_event })
 }
 
@@ -127,7 +142,7 @@ pub(crate) fn resume(
     progress: Option<Py<PyAny>>,
     on_event: Option<Py<PyAny>>,
 ) -> PyResult<PathBuf> {
-    let task = || Task::resume(run, &TrainOptions { data, ..train_options(&options)? });
+    let task = || resumed_task(run, data, &options);
     run_task(py, task, device, report, &Callbacks { progress, on_event })
 }
 

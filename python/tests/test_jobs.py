@@ -6,6 +6,7 @@ import pickle
 import subprocess
 import sys
 import textwrap
+import threading
 
 import gausset
 import numpy as np
@@ -35,6 +36,67 @@ def test_the_end_of_a_block_stops_a_training_that_goes_on_later(photographs, tmp
             pickle.dumps(training)
     run = training.wait()
     assert not run.finished and list((run.path / "checkpoints").glob("*.ckpt"))
+
+
+def bytes_of(run):
+    return (run.path / "splats.ply").read_bytes()
+
+
+def test_a_training_that_is_advanced_by_calls_gives_the_same_bytes(photographs, tmp_path, settings):
+    whole = gausset.train(photographs, tmp_path / "whole", steps=60, report=False, **settings)
+    camera = gausset.Dataset(photographs, test_every=5).cameras[0]
+    events = []
+    with gausset.Trainer(photographs, tmp_path / "run", steps=60, on_event=events.append, **settings) as trainer:
+        assert (trainer.step, trainer.steps) == (0, 60) and np.isnan(trainer.loss)
+        steps = []
+        while trainer.advance(25):
+            steps.append(trainer.step)
+            splats = trainer.splats()
+            seen = camera.transformed(splats.dataset_transform)
+            image, again = trainer.render(seen, (0, 0, 1)), gausset.render(splats, seen, (0, 0, 1))
+            assert abs(image.color - again.color).max() < 1e-2 and abs(image.alpha - again.alpha).max() < 1e-2
+            assert abs(image.depth - again.depth).max() < 1e-2 * again.depth.max()
+        assert steps == [25, 50] and trainer.step == 60 and trainer.loss >= 0
+        assert not trainer.advance()
+    assert trainer.run.finished and bytes_of(trainer.run) == bytes_of(whole)
+    assert trainer.run.metrics["psnr"] == whole.metrics["psnr"] and (trainer.run.path / "report.html").is_file()
+    assert trainer.render(seen).color.shape == image.color.shape
+    assert len(trainer.splats()) == trainer.run.metrics["splats"]
+    assert [event.step for event in events if isinstance(event, _events.Progress)][-1] == 60
+
+
+def test_a_training_by_calls_stops_and_resumes(photographs, tmp_path, settings):
+    whole = gausset.train(photographs, tmp_path / "whole", steps=60, report=False, **settings)
+    with gausset.Trainer(photographs, tmp_path / "run", steps=60, **settings) as trainer:
+        assert trainer.advance(17)
+        with pytest.raises(TypeError, match="cannot be pickled"):
+            pickle.dumps(trainer)
+    assert not trainer.run.finished and not trainer.advance() and trainer.step == 17
+    again = gausset.Trainer.resume(trainer.run, report=False)
+    assert (again.step, again.steps) == (17, 60)
+    with pytest.raises(gausset.FileError, match="in use"):
+        gausset.resume(trainer.run)
+    assert again.advance(3)
+    again.save()
+    assert (trainer.run.path / "checkpoints" / "step_00000020.ckpt").is_file()
+    thread = threading.Thread(target=again.stop)
+    thread.start()
+    while again.advance():
+        pass
+    thread.join()
+    assert 20 <= again.step <= 60
+    assert bytes_of(gausset.resume(trainer.run)) == bytes_of(whole)
+
+
+def test_arguments_of_a_training_by_calls_are_checked(photographs, tmp_path, settings):
+    with pytest.raises(gausset.ArgumentError, match="blocks"):
+        gausset.Trainer(photographs, tmp_path / "run", steps=60, blocks=2, **settings)
+    with gausset.Trainer(photographs, tmp_path / "run", steps=60, report=False, **settings) as trainer:
+        for steps in (0, -1, 1.5):
+            with pytest.raises(gausset.ArgumentError, match="steps"):
+                trainer.advance(steps)
+        with pytest.raises(gausset.ArgumentError, match="background"):
+            trainer.render(gausset.Camera(8, 8, 8, 8, 4, 4), (0, 0))
 
 
 def test_what_ends_a_training_is_raised(tmp_path):

@@ -124,6 +124,12 @@ impl Run {
         self.clock.done()
     }
 
+    /// Steps of the whole run, as far as known: a time budget can end it earlier.
+    #[must_use]
+    pub fn steps(&self) -> u64 {
+        self.clock.end()
+    }
+
     /// Folder of the run.
     #[must_use]
     pub fn folder(&self) -> &Path {
@@ -183,6 +189,24 @@ impl Run {
     #[must_use]
     pub fn saved_from_device(&self) -> Similarity {
         self.outputs.record().saved_from_normalised()
+    }
+
+    /// Writes a checkpoint of a run that has steps left.
+    ///
+    /// # Errors
+    /// A failure of the device or file system.
+    pub fn save_checkpoint(&mut self) -> Result<(), TrainError> {
+        let state = self.save()?;
+        self.checkpoint(&state)
+    }
+
+    /// Writes the current splats of a run that has steps left to `splats.ply`.
+    ///
+    /// # Errors
+    /// A failure of the device or file system.
+    pub fn export_splats(&mut self) -> Result<(), TrainError> {
+        let state = self.save()?;
+        self.export(state)
     }
 
     /// Handle through which any thread can send requests to the run.

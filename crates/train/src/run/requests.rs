@@ -103,13 +103,11 @@ impl Run {
             }
             Request::Stop => self.stop.store(true, Ordering::Relaxed),
             Request::Save if !is_over => {
-                let state = self.save()?;
-                let saved = self.checkpoint(&state);
+                let saved = self.save_checkpoint();
                 self.warn_on_failure(saved)?;
             }
             Request::Export if !is_over => {
-                let state = self.save()?;
-                let exported = self.export(state);
+                let exported = self.export_splats();
                 self.warn_on_failure(exported)?;
             }
             Request::Render(wanted) => self.render_requested(&wanted),
