@@ -11,7 +11,7 @@ use gausset_core::engine::Outputs;
 use pyo3::prelude::*;
 
 use crate::device::device_options;
-use crate::error::{argument, detached};
+use crate::error::detached;
 use crate::job::run_job_until;
 use crate::render::{Images, Intrinsics, camera_and_pose, images};
 use crate::train::{Callbacks, Given, new_task, resumed_task, tell};
