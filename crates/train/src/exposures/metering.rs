@@ -64,7 +64,7 @@ pub(super) fn rendered_pixels(colours: &[f32]) -> impl Iterator<Item = f64> {
 }
 
 /// Measures it from the training images; `None` if there are too few or too many of them, several at one moment (one
-/// exposure for several views), if one cannot be read or is transparent, or if `stop` is set.
+/// exposure for several views), if one is transparent, or if `stop` is set.
 pub(super) fn measure(
     sequences: &[Vec<Moment>],
     images: &[Vec<Vec<usize>>],
@@ -88,7 +88,11 @@ pub(super) fn measure(
         if stop.load(Ordering::Relaxed) {
             return None;
         }
-        let target = loader.get(index).ok().filter(|target| target.alpha.is_none())?;
+        // Images that cannot be read are not trained, either.
+        let Ok(target) = loader.get(index) else { continue };
+        if target.alpha.is_some() {
+            return None;
+        }
         let mean = |pixel: &[u8]| pixel.iter().map(|&value| f64::from(value)).sum::<f64>() / (3.0 * 255.0);
         brightness[index] = log_brightness(target.rgb.chunks_exact(3).map(mean), target.mask.as_deref());
     }
