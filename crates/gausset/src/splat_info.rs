@@ -49,6 +49,9 @@ pub struct SplatInfo {
     /// Number of sky splats, which the bounds exclude; omitted if there are none.
     #[serde(skip_serializing_if = "Option::is_none")]
     pub sky: Option<usize>,
+    /// Splats of each level of detail, the finest first; omitted if there is one level.
+    #[serde(skip_serializing_if = "Vec::is_empty")]
+    pub levels: Vec<u64>,
     /// Splats dropped because they cannot be rendered.
     pub dropped: u64,
     /// Splats with a value clamped to the nearest valid one.
@@ -89,6 +92,7 @@ impl SplatInfo {
             frame: document.frame.clone(),
             up: document.vertical_axis,
             sky: (document.sky > 0).then_some(document.sky),
+            levels: document.levels.clone(),
             dropped: report.dropped_total(),
             repaired: report.repaired.iter().map(|(_, count)| count).sum(),
         }
@@ -103,6 +107,7 @@ impl SplatInfo {
             format: saved.format.name(),
             version: saved.version.map(str::to_owned),
             frame: saved.frame.map(str::to_owned),
+            levels: Vec::new(),
             dropped: saved.dropped,
             repaired: saved.clipped.iter().map(|(_, count)| count).sum(),
             ..Self::from_document(document)

@@ -49,6 +49,10 @@ pub(super) fn rows(facts: &SplatInfo, bytes: u64) -> Vec<(&'static str, String)>
         let transparent = format_part(facts.transparent, facts.count);
         rows.push(("transparent", format!("{transparent} with an opacity below {TRANSPARENT}")));
     }
+    if !facts.levels.is_empty() {
+        let levels: Vec<String> = facts.levels.iter().map(|&count| grouped(count)).collect();
+        rows.push(("levels", format!("{}: {} splats", levels.len(), levels.join(" | "))));
+    }
     rows.push(("mode", mode.to_owned()));
     if let Some(frame) = &facts.frame {
         rows.push(("frame", frame.clone()));

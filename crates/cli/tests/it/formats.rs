@@ -116,10 +116,12 @@ fn a_streamed_sog_is_a_folder_that_every_command_reads() {
         (&facts["format"], &facts["version"], &facts["count"]),
         (&"streamed-sog".into(), &"1".into(), &300.into())
     );
+    assert_eq!(facts["levels"], serde_json::json!([300, 150]));
     // All of its files.
     let bytes = converted["output"]["bytes"].as_f64().expect("a number");
     let shown = workshop.succeed(&["info", "city"]).stdout;
     assert!(shown.contains(&format!("streamed-sog 1, {:.1} KiB", bytes / 1024.0)), "{bytes}: {shown}");
+    assert!(shown.contains("2: 300 | 150 splats"), "{shown}");
     workshop.succeed(&["convert", "city", "b.ply"]);
     assert_eq!(workshop.succeed(&["info", "b.ply", "--json"]).json()["count"], 300);
     let coarse = workshop.succeed(&["info", "city/1_0/meta.json", "--json"]).json();

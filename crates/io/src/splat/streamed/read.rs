@@ -81,6 +81,7 @@ pub(in crate::splat) fn read(source: &mut SourceFile<'_>) -> Result<Initial, Spl
         flat: merged.is_flat,
         format: Format::StreamedSog,
         version: Some(VERSION.to_string()),
+        levels: index.counts,
         report: merged.report,
         ..SplatFile::new(merged.splats)
     };
