@@ -77,23 +77,40 @@ class Renderer:
 class Trainer:
     @staticmethod
     def start(
-        data: _Path, output: _Path, options: _Given, device: str, force: bool, report: bool
+        data: _Path,
+        output: _Path,
+        options: _Given,
+        device: str,
+        force: bool,
+        report: bool,
+        on_event: Callable[[str], object] | None,
     ) -> Trainer: ...
     @staticmethod
     def resume(
-        run: _Path, data: _Path | None, options: _Given, device: str, report: bool
+        run: _Path,
+        data: _Path | None,
+        options: _Given,
+        device: str,
+        report: bool,
+        on_event: Callable[[str], object] | None,
     ) -> Trainer: ...
     @property
-    def opened_at(self) -> tuple[int, int]: ...
+    def step(self) -> int: ...
+    @property
+    def steps(self) -> int: ...
     def advance(
         self,
         steps: int,
         progress: Callable[[int, int, float], object] | None,
         on_event: Callable[[str], object] | None,
-    ) -> int | None: ...
-    def stop(self) -> None: ...
-    def save(self) -> bool: ...
-    def export(self) -> bool: ...
+    ) -> bool: ...
+    def end(
+        self,
+        progress: Callable[[int, int, float], object] | None,
+        on_event: Callable[[str], object] | None,
+    ) -> None: ...
+    def save(self, on_event: Callable[[str], object] | None) -> None: ...
+    def export(self, on_event: Callable[[str], object] | None) -> None: ...
     def render(
         self, intrinsics: _Intrinsics, pose: list[list[float]], background: tuple[float, float, float]
     ) -> tuple[_F32, _F32, _F32, NDArray[np.uint32]] | None: ...

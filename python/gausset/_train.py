@@ -264,14 +264,12 @@ class Trainer:
                 preview = trainer.render(camera)
         print(trainer.run.metrics)
 
-    The arguments are those of `train`. The end of a `with` block before the last step saves the state and stops the
-    run; `Trainer.resume` or `resume` continues it. Without one, `stop` does. Ctrl-C in `advance` does, too.
+    The arguments are those of `train`; the time between calls counts for a time budget alone. The end of a `with` block
+    saves the state and ends a run that has steps left; `Trainer.resume` or `resume` continues it. Without a block, `stop`
+    does. Ctrl-C in `advance` does, too, and an exception of `on_event`. A lost device raises `DeviceError`: `Trainer.resume`
+    continues from the last checkpoint. A call from another thread or from `on_event` waits for the one that runs.
     """
 
-    step: int
-    """Finished steps."""
-    steps: int
-    """Steps of the whole run."""
     loss: float = math.nan
     """Mean loss of the last steps, reported every 10 steps or so."""
 
@@ -290,7 +288,9 @@ class Trainer:
         **options: Unpack[TrainOptions],
     ) -> None:
         given = _given({"steps": steps, "quality": quality, "seed": seed, **options})
-        self._set(_gausset.Trainer.start(data, output, given, device, force, report), output, on_event)
+        self._on_event = _callbacks(None, on_event)[1]
+        self._trainer = _gausset.Trainer.start(data, output, given, device, force, report, self._on_event)
+        self._path = output
 
     @classmethod
     def resume(
@@ -305,47 +305,51 @@ class Trainer:
     ) -> Trainer:
         """Opens a run that was stopped; the arguments are those of `gausset.resume`."""
         trainer = cls.__new__(cls)
-        path = _path(run)
-        trainer._set(_gausset.Trainer.resume(path, data, _given(options), device, report), path, on_event)
+        trainer._on_event = _callbacks(None, on_event)[1]
+        trainer._path = _path(run)
+        trainer._trainer = _gausset.Trainer.resume(
+            trainer._path, data, _given(options), device, report, trainer._on_event
+        )
         return trainer
 
-    def _set(self, trainer: _gausset.Trainer, path: Path, on_event: OnEvent | None) -> None:
-        self._trainer, self._path = trainer, path
-        self.step, self.steps = trainer.opened_at
-        self._callbacks = _callbacks(self._progress, on_event)
+    @property
+    def step(self) -> int:
+        """Finished steps."""
+        return self._trainer.step
+
+    @property
+    def steps(self) -> int:
+        """Steps of the whole run."""
+        return self._trainer.steps
 
     def _progress(self, step: int, steps: int, loss: float) -> None:
-        self.step, self.steps, self.loss = step, steps, loss
+        self.loss = loss
 
     def advance(self, steps: int = 1) -> bool:
         """Does steps; returns whether some are left. After the last one, evaluates the run and writes its result."""
-        step = self._trainer.advance(whole("steps", steps, 1, 2**63 - 1), *self._callbacks)
-        if step is not None:
-            self.step = step
-        return step is not None
+        return self._trainer.advance(whole("steps", steps, 1, 2**63 - 1), self._progress, self._on_event)
 
     def render(self, camera: Camera, background: Colour = (0.0, 0.0, 0.0)) -> Rendering:
         """Renders a view of the splats so far, on the device that trains.
 
         `camera` is in the axes of `splats()`; `camera.transformed(trainer.splats().dataset_transform)` is one of the
-        dataset. A learnt sky is not drawn before the run has ended.
+        dataset. A learnt sky is added to the colour. After the end of the run, this is a render of `splats()` on the CPU.
         """
         images = self._trainer.render(camera._intrinsics, camera.world_to_camera.tolist(), colour(background))
         return render(self.splats(), camera, background) if images is None else Rendering(*images)
 
     def splats(self) -> Splats:
         """The splats so far. They are written to the run folder, and read."""
-        self._trainer.export()
+        self._trainer.export(self._on_event)
         return self.run.splats()
 
     def save(self) -> None:
         """Writes a checkpoint to the run folder."""
-        self._trainer.save()
+        self._trainer.save(self._on_event)
 
     def stop(self) -> Run:
         """Saves the state and ends the run, from any thread."""
-        self._trainer.stop()
-        self.advance()
+        self._trainer.end(self._progress, self._on_event)
         return self.run
 
     @property

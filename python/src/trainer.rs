@@ -1,12 +1,12 @@
 //! A training that its caller advances.
 
 use std::path::PathBuf;
-use std::sync::atomic::{AtomicBool, Ordering};
+use std::sync::atomic::{AtomicBool, AtomicU64, Ordering};
 use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
 
-use gausset::train::AdvanceOutcome;
+use gausset::train::{AdvanceOutcome, Run, TrainError};
 use gausset::training::{RunSettings, Task, Trainer as RustTrainer};
-use gausset::{Failure, Host, RenderOptions};
+use gausset::{Event, Failure, Host, RenderOptions};
 use gausset_core::engine::Outputs;
 use pyo3::prelude::*;
 
@@ -16,20 +16,30 @@ use crate::job::run_job_until;
 use crate::render::{Images, Intrinsics, camera_and_pose, images};
 use crate::train::{Callbacks, Given, new_task, resumed_task, tell};
 
-/// A run between two steps.
+/// A run between two calls.
+enum State {
+    Running(Box<RustTrainer>),
+    Ended,
+    /// Code and message of what ended it. Its last checkpoint is intact.
+    Failed(&'static str, String),
+}
+
+/// A training that is advanced by calls.
 #[pyclass(frozen, module = "gausset._gausset")]
 pub(crate) struct Trainer {
-    /// `None` after its end, and while it works.
-    run: Mutex<Option<RustTrainer>>,
+    state: Mutex<State>,
     stop: Arc<AtomicBool>,
-    /// Steps when it was opened: finished ones, and those of the whole run.
-    opened_at: (u64, u64),
+    /// Finished steps.
+    step: AtomicU64,
+    /// Steps of the whole run.
+    steps: AtomicU64,
 }
 
 #[pymethods]
 impl Trainer {
     /// Starts a new run.
     #[staticmethod]
+    #[expect(clippy::too_many_arguments, reason = "the settings of a run, by keyword in Python")]
     fn start(
         py: Python<'_>,
         data: PathBuf,
@@ -38,8 +48,9 @@ impl Trainer {
         device: &str,
         force: bool,
         report: bool,
+        on_event: Option<Py<PyAny>>,
     ) -> PyResult<Self> {
-        Self::open(py, || new_task(data, output, &options, force), device, report)
+        Self::open(py, || new_task(data, output, &options, force), device, report, on_event)
     }
 
     /// Resumes a run that was stopped.
@@ -51,46 +62,58 @@ impl Trainer {
         options: Given,
         device: &str,
         report: bool,
+        on_event: Option<Py<PyAny>>,
     ) -> PyResult<Self> {
-        Self::open(py, || resumed_task(run, data, &options), device, report)
+        Self::open(py, || resumed_task(run, data, &options), device, report, on_event)
     }
 
-    /// Finished steps, and those of the whole run, when it was opened.
+    /// Finished steps.
     #[getter]
-    fn opened_at(&self) -> (u64, u64) {
-        self.opened_at
+    fn step(&self) -> u64 {
+        self.step.load(Ordering::Relaxed)
     }
 
-    /// Does steps. Returns the number of finished ones; `None` if the run has ended.
+    /// Steps of the whole run.
+    #[getter]
+    fn steps(&self) -> u64 {
+        self.steps.load(Ordering::Relaxed)
+    }
+
+    /// Does steps, and what is due after them. Returns whether the run goes on. Ctrl-C and an exception of a callback save
+    /// its state and end it.
     fn advance(
         &self,
         py: Python<'_>,
         steps: u64,
         progress: Option<Py<PyAny>>,
         on_event: Option<Py<PyAny>>,
-    ) -> PyResult<Option<u64>> {
+    ) -> PyResult<bool> {
         let callbacks = Callbacks { progress, on_event };
-        run_job_until(
-            py,
-            &self.stop,
-            |event| tell(py, &callbacks, event),
-            |host| self.advance_by(steps, host),
-        )
+        let job = |host: &mut Host<'_>| self.advance_by(steps, host);
+        let advanced = run_job_until(py, &self.stop, |event| tell(py, &callbacks, event), job);
+        advanced.and_then(|goes_on| py.check_signals().map(|()| goes_on)).inspect_err(|_| {
+            // The exception may have come after the last step of the call.
+            self.stop.store(true, Ordering::Relaxed);
+            drop(run_job_until(py, &self.stop, |_| Ok(()), |host| self.advance_by(0, host)));
+        })
     }
 
-    /// Asks the run to save its state and end: the next step of `advance` is this.
-    fn stop(&self) {
+    /// Saves the state of the run and ends it, unless it has ended or failed.
+    fn end(&self, py: Python<'_>, progress: Option<Py<PyAny>>, on_event: Option<Py<PyAny>>) -> PyResult<()> {
         self.stop.store(true, Ordering::Relaxed);
+        let callbacks = Callbacks { progress, on_event };
+        let job = |host: &mut Host<'_>| self.advance_by(0, host).map(drop);
+        run_job_until(py, &self.stop, |event| tell(py, &callbacks, event), job)
     }
 
-    /// Writes a checkpoint; `False` if the run has ended.
-    fn save(&self, py: Python<'_>) -> PyResult<bool> {
-        detached(py, || self.with_run(|run| Ok(run.run().save_checkpoint()?)).map(|done| done.is_some()))
+    /// Writes a checkpoint, unless the run has ended.
+    fn save(&self, py: Python<'_>, on_event: Option<Py<PyAny>>) -> PyResult<()> {
+        self.write(py, on_event, Run::save_checkpoint)
     }
 
-    /// Writes the current splats to the run folder; `False` if the run has ended.
-    fn export(&self, py: Python<'_>) -> PyResult<bool> {
-        detached(py, || self.with_run(|run| Ok(run.run().export_splats()?)).map(|done| done.is_some()))
+    /// Writes the current splats to the run folder, unless the run has ended.
+    fn export(&self, py: Python<'_>, on_event: Option<Py<PyAny>>) -> PyResult<()> {
+        self.write(py, on_event, Run::export_splats)
     }
 
     /// Renders a view, in the axes of the exported splats; `None` if the run has ended.
@@ -104,9 +127,9 @@ impl Trainer {
         let rendering = detached(py, || {
             let (camera, pose) = camera_and_pose(intrinsics, pose)?;
             self.with_run(|run| {
-                let saved_from_device = run.run().saved_from_device();
+                let saved_from_device = run.saved_from_device();
                 let pose = saved_from_device.inverse().apply_to_pose(&pose);
-                let mut rendering = run.run().with_device(|engine, options| {
+                let mut rendering = run.with_device(|engine, options| {
                     engine.render(&camera, &pose, &RenderOptions { background, ..*options }, Outputs::All)
                 })?;
                 rendering.depth.iter_mut().for_each(|depth| *depth *= saved_from_device.scale as f32);
@@ -123,55 +146,109 @@ impl Trainer {
         task: impl FnOnce() -> Result<Task, Failure> + Send,
         device: &str,
         report: bool,
+        on_event: Option<Py<PyAny>>,
     ) -> PyResult<Self> {
-        let stop = Arc::default();
+        let (stop, callbacks) = (Arc::default(), Callbacks { progress: None, on_event });
         let mut run = run_job_until(
             py,
             &stop,
-            |event| tell(py, &Callbacks::default(), event),
+            |event| tell(py, &callbacks, event),
             |host| {
                 let settings = RunSettings { report, ..RunSettings::for_device(device_options(device)?) };
                 RustTrainer::new(task()?, settings, host)
             },
         )?;
-        let opened_at = (run.run().step(), run.run().steps());
-        Ok(Self { run: Mutex::new(Some(run)), stop, opened_at })
+        run.run().stop_clock();
+        let (step, steps) = (run.run().step().into(), run.run().steps().into());
+        Ok(Self { state: Mutex::new(State::Running(Box::new(run))), stop, step, steps })
     }
 
-    fn lock(&self) -> MutexGuard<'_, Option<RustTrainer>> {
-        // A run that panics or fails is not put back.
-        self.run.lock().unwrap_or_else(PoisonError::into_inner)
+    fn lock(&self) -> MutexGuard<'_, State> {
+        self.state.lock().unwrap_or_else(PoisonError::into_inner)
     }
 
-    /// Works on the run, if it has not ended. A failure ends it: its last checkpoint is intact.
-    fn with_run<T>(
+    /// Works on the run between two steps, if it has not ended. A failure does not end it.
+    fn with_run<T>(&self, work: impl FnOnce(&mut Run) -> Result<T, Failure>) -> Result<Option<T>, Failure> {
+        match &mut *self.lock() {
+            State::Running(run) => work(run.run()).map(Some),
+            State::Ended | State::Failed(..) => Ok(None),
+        }
+    }
+
+    /// Writes files of the run.
+    fn write(
         &self,
-        work: impl FnOnce(&mut RustTrainer) -> Result<T, Failure>,
-    ) -> Result<Option<T>, Failure> {
-        let mut place = self.lock();
-        let Some(mut run) = place.take() else { return Ok(None) };
-        let done = work(&mut run)?;
-        *place = Some(run);
-        Ok(Some(done))
+        py: Python<'_>,
+        on_event: Option<Py<PyAny>>,
+        work: fn(&mut Run) -> Result<(), TrainError>,
+    ) -> PyResult<()> {
+        let callbacks = Callbacks { progress: None, on_event };
+        let job = |host: &mut Host<'_>| {
+            let written = self.with_run(|run| {
+                let written = work(run);
+                run.take_events().for_each(|event| host.report(Event::Training(Box::new(event))));
+                Ok(written?)
+            });
+            written.map(drop)
+        };
+        run_job_until(py, &self.stop, |event| tell(py, &callbacks, event), job)
     }
 
-    /// Does steps; after the last one, ends the run.
-    fn advance_by(&self, steps: u64, host: &mut Host<'_>) -> Result<Option<u64>, Failure> {
-        let mut place = self.lock();
-        let Some(mut run) = place.take() else { return Ok(None) };
-        let target = run.run().step().saturating_add(steps);
-        // A run that has none left is evaluated and reported.
-        while run.run().step() < run.run().steps() {
-            if run.run().step() >= target && !self.stop.load(Ordering::Relaxed) {
-                let step = run.run().step();
-                *place = Some(run);
-                return Ok(Some(step));
+    /// Does steps; after the last one, ends the run. Returns whether it goes on.
+    fn advance_by(&self, steps: u64, host: &mut Host<'_>) -> Result<bool, Failure> {
+        let mut state = self.lock();
+        let bug = State::Failed("internal", "bug in Gausset: a training panicked".to_owned());
+        let run = match std::mem::replace(&mut *state, bug) {
+            State::Running(run) => run,
+            State::Ended => {
+                *state = State::Ended;
+                return Ok(false);
             }
-            if let AdvanceOutcome::Ended(_) = run.advance(host)? {
+            State::Failed(code, message) => {
+                *state = State::Failed(code, message.clone());
+                let is_ending = self.stop.load(Ordering::Relaxed);
+                return if is_ending { Ok(false) } else { Err(Failure::new(code, message)) };
+            }
+        };
+        match self.advance_run(run, steps, host) {
+            Ok(left) => {
+                *state = left.map_or(State::Ended, State::Running);
+                Ok(matches!(*state, State::Running(_)))
+            }
+            Err(failure) => {
+                *state = State::Failed(failure.code, failure.message.clone());
+                Err(failure)
+            }
+        }
+    }
+
+    /// As [`Self::advance_by`]; returns the run if it goes on.
+    fn advance_run(
+        &self,
+        mut trainer: Box<RustTrainer>,
+        steps: u64,
+        host: &mut Host<'_>,
+    ) -> Result<Option<Box<RustTrainer>>, Failure> {
+        let target = trainer.run().step().saturating_add(steps);
+        trainer.run().start_clock();
+        loop {
+            let run = trainer.run();
+            self.step.store(run.step(), Ordering::Relaxed);
+            self.steps.store(run.steps(), Ordering::Relaxed);
+            if run.step() >= run.steps() {
+                break;
+            }
+            let is_stopping = self.stop.load(Ordering::Relaxed);
+            if run.step() >= target && !run.has_due_work() && !is_stopping {
+                run.stop_clock();
+                return Ok(Some(trainer));
+            }
+            if let AdvanceOutcome::Ended(_) = trainer.advance(host)? {
                 break;
             }
         }
-        run.finish_started(host)?;
+        // Evaluates and reports a run that has no steps left.
+        trainer.finish_started(host)?;
         Ok(None)
     }
 }

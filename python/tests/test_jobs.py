@@ -91,6 +91,44 @@ def test_a_training_by_calls_stops_and_resumes(photographs, tmp_path, settings):
 
 
 @pytest.mark.filterwarnings("ignore::gausset.GaussetWarning")
+def test_an_exception_of_a_callback_saves_a_training_by_calls(photographs, tmp_path, settings):
+    def fail_at_20(event):
+        if isinstance(event, _events.Progress) and event.step == 20:
+            raise ValueError("enough")
+
+    trainer = gausset.Trainer(photographs, tmp_path / "run", steps=60, on_event=fail_at_20, **settings)
+    assert trainer.advance(10)
+    with pytest.raises(ValueError, match="enough"):
+        trainer.advance(10)
+    assert not trainer.advance() and not trainer.run.finished
+    again = gausset.Trainer.resume(trainer.run)
+    assert again.step == trainer.step >= 20
+    again.stop()
+
+
+@pytest.mark.filterwarnings("ignore::gausset.GaussetWarning")
+def test_what_is_due_after_a_step_is_done_in_its_call(photographs, tmp_path, settings):
+    events = []
+    options = {**settings, "eval_every": 20, "checkpoint_every": 20}
+    with gausset.Trainer(photographs, tmp_path / "run", steps=60, on_event=events.append, **options) as trainer:
+        trainer.advance(20)
+        assert any(type(event).__name__ == "Evaluated" for event in events), events
+        assert any("20" in path.name for path in (tmp_path / "run" / "checkpoints").iterdir())
+
+
+@pytest.mark.filterwarnings("ignore::gausset.GaussetWarning")
+def test_a_failed_write_does_not_end_a_training_by_calls(photographs, tmp_path, settings):
+    with gausset.Trainer(photographs, tmp_path / "run", steps=60, **settings) as trainer:
+        trainer.advance(10)
+        (tmp_path / "run" / "splats.ply").mkdir()
+        with pytest.raises(gausset.FileError):
+            trainer.splats()
+        (tmp_path / "run" / "splats.ply").rmdir()
+        assert trainer.advance(10) and trainer.step == 20 and len(trainer.splats()) > 0
+        del trainer  # It has no cycle of references: the folder is free at once.
+    gausset.Trainer(photographs, tmp_path / "run", steps=60, force=True, **settings).stop()
+
+
 def test_arguments_of_a_training_by_calls_are_checked(photographs, tmp_path, settings):
     with pytest.raises(gausset.ArgumentError, match="blocks"):
         gausset.Trainer(photographs, tmp_path / "run", steps=60, blocks=2, **settings)

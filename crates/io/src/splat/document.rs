@@ -41,7 +41,7 @@ pub struct SplatFile {
     pub frame: Option<String>,
     /// SH degree of the file; 4 if its highest band was dropped ([`gausset_core::sh::MAX_DEGREE`] is 3).
     pub sh_degree: u8,
-    /// Splats of each level of detail, the finest first, which are the splats above; empty if the file has one level.
+    /// Splats of each level of detail as the file says, the finest first, which are those above; empty if it has one level.
     pub levels: Vec<u64>,
     /// Dropped, repaired and unusual content.
     pub report: ReadReport,

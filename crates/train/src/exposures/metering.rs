@@ -96,6 +96,9 @@ pub(super) fn measure(
         let mean = |pixel: &[u8]| pixel.iter().map(|&value| f64::from(value)).sum::<f64>() / (3.0 * 255.0);
         brightness[index] = log_brightness(target.rgb.chunks_exact(3).map(mean), target.mask.as_deref());
     }
+    if brightness.iter().flatten().count() < MIN_IMAGES {
+        return None;
+    }
     let by_moment: Vec<Vec<Option<f32>>> =
         images.iter().map(|sequence| sequence.iter().map(|moment| brightness[moment[0]]).collect()).collect();
     let by_order = fit(sequences, &by_moment)?;

@@ -52,6 +52,12 @@ pub(super) struct DueWork {
     export: bool,
 }
 
+impl DueWork {
+    pub(super) fn is_none(&self) -> bool {
+        self.evaluation.is_none() && !self.checkpoint && !self.export
+    }
+}
+
 /// Phase of a run.
 pub(super) enum RunPhase {
     /// Steps are left, or work is due after the last finished step.

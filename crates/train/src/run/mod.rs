@@ -191,6 +191,22 @@ impl Run {
         self.outputs.record().saved_from_normalised()
     }
 
+    /// Whether an evaluation, a checkpoint or an export is due before the next step.
+    #[must_use]
+    pub fn has_due_work(&self) -> bool {
+        matches!(&self.phase, RunPhase::Training(due) if !due.is_none())
+    }
+
+    /// Stops the clock: until [`Self::start_clock`], time does not count as training, except for a time budget.
+    pub fn stop_clock(&mut self) {
+        self.clock.pause();
+    }
+
+    /// Restarts the clock after [`Self::stop_clock`].
+    pub fn start_clock(&mut self) {
+        self.clock.resume();
+    }
+
     /// Writes a checkpoint of a run that has steps left.
     ///
     /// # Errors

@@ -81,7 +81,7 @@ pub(in crate::splat) fn read(source: &mut SourceFile<'_>) -> Result<Initial, Spl
         flat: merged.is_flat,
         format: Format::StreamedSog,
         version: Some(VERSION.to_string()),
-        levels: index.counts,
+        levels: if index.counts.len() > 1 { index.counts } else { Vec::new() },
         report: merged.report,
         ..SplatFile::new(merged.splats)
     };
