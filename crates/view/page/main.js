@@ -257,7 +257,7 @@ function show(next) {
   document.querySelectorAll('.for-cameras').forEach((e) => { e.hidden = scene.cameras.length === 0; });
   $('compare').hidden = $('score').hidden = !scene.photos;
   // A model without photographs is looked at for its cameras.
-  if (fresh && !scene.photos) $('frusta').checked = scene.cameras.length > 0;
+  if (fresh && (!scene.photos || !(scene.live || scene.filter))) $('frusta').checked = scene.cameras.length > 0;
   $('known').hidden = !scene.confidence;
   $('save-as').hidden = !scene.filter;
   $('degree').max = scene.sh_degree; $('degree').value = Math.min($('degree').value, scene.sh_degree);

@@ -101,16 +101,16 @@ impl FileRenderer {
         };
         let splats = match (&run, &model) {
             (Some(run), _) => run.trained_splats()?,
-            (None, Some((folder, _))) => folder.clone(),
+            (None, Some(model)) => model.source.clone(),
             (None, None) => splat::file_at(&options.input),
         };
         let stamp = stamp(&splats);
         let file = match &model {
-            Some((folder, model)) => {
+            Some(model) => {
                 let file = model::splats(model);
-                let (points, images) = (model.points.len(), model.images.len());
-                let (shown, cameras) = (file.splats.len(), model::cameras(model).len());
-                let mut warn = |line| host.warn("the model", format!("{}: {line}", folder.display()));
+                let (points, images) = (model.points.len(), model.images);
+                let (shown, cameras) = (file.splats.len(), model.cameras.len());
+                let mut warn = |line| host.warn("the model", format!("{}: {line}", model.source.display()));
                 if shown < points {
                     warn(format!("{shown} of {points} points are shown"));
                 }
@@ -146,12 +146,19 @@ impl FileRenderer {
             let turn = splats_from_dataset_of(&file, &options.input, host);
             cameras = Some((Arc::clone(&dataset), turn));
             of_dataset = Some(SceneDescription::from_dataset(title.clone(), loader(dataset), &turn));
+        } else if let Some(model) = &model
+            && let Some(dataset) = model.dataset.clone()
+        {
+            warn_about_dataset(&dataset, host);
+            let turn = Similarity::IDENTITY;
+            let (scene, photos) = SceneDescription::from_dataset(title.clone(), loader(dataset), &turn);
+            of_dataset = Some((scene.seen_from_outside(&model::outline(model)), photos));
         }
         let (mut scene, photos) = match of_dataset {
             Some((scene, photos)) if !scene.cameras.is_empty() => (scene, Some(photos)),
             _ => match &model {
-                Some((_, model)) => {
-                    (SceneDescription::from_cameras(title, &file.scene(), model::cameras(model)), None)
+                Some(model) => {
+                    (SceneDescription::from_cameras(title, &file.scene(), model.cameras.clone()), None)
                 }
                 None => (SceneDescription::from_splats(title, &file.scene(), file.vertical_axis), None),
             },

@@ -1,14 +1,16 @@
-//! A COLMAP model as a scene: its points as small splats, and its cameras.
+//! A COLMAP model or a dataset as a scene: its points as small splats, and its cameras.
 
 use std::collections::HashMap;
 use std::path::{Path, PathBuf};
+use std::sync::Arc;
 
 use gausset::Failure;
 use gausset::saved_run::SavedRun;
 use gausset_core::statistics::median;
-use gausset_core::{Camera, Pose, matrix};
+use gausset_core::{Camera, Pose, Splats, matrix};
 use gausset_io::dataset::colmap::{ColmapImage, ColmapModel, ModelFolder, Observations};
 use gausset_io::dataset::init::{self, InitOptions};
+use gausset_io::dataset::{self, Dataset, DatasetError, OpenOptions};
 use gausset_io::splat::{self, SplatFile};
 
 /// How points are shown. Most models have fewer.
@@ -21,12 +23,27 @@ const POINTS: InitOptions = InitOptions {
     seed: 0,
 };
 
-/// The model in a folder, in its `sparse/0` or its `sparse`; `None` if there is none, if it or its `run` is a run, or if it
-/// holds splats. If it is centred, the middle of its images becomes the origin.
+/// Points and cameras.
+pub(crate) struct Model {
+    /// Folder or file that was read.
+    pub(crate) source: PathBuf,
+    /// Positions with colours.
+    pub(crate) points: Vec<([f64; 3], [u8; 3])>,
+    /// Number of images.
+    pub(crate) images: usize,
+    /// Images with a camera and a pose that can be shown, by name; without distortion.
+    pub(crate) cameras: Vec<(String, Camera, Pose)>,
+    /// The dataset with the photographs, if it is not a COLMAP model.
+    pub(crate) dataset: Option<Arc<Dataset>>,
+}
+
+/// The COLMAP model in a folder, in its `sparse/0` or its `sparse`, or the dataset of another format; `None` if there is
+/// none, if it or its `run` is a run, or if it holds splats. If a COLMAP model is centred, the middle of its images becomes
+/// the origin.
 ///
 /// # Errors
-/// A model that is damaged.
-pub(crate) fn find(input: &Path, is_centred: bool) -> Result<Option<(PathBuf, ColmapModel)>, Failure> {
+/// A model or dataset that is damaged.
+pub(crate) fn find(input: &Path, is_centred: bool) -> Result<Option<Model>, Failure> {
     let is_run = [input.to_owned(), input.join("run")].iter().any(|folder| SavedRun::is_run_folder(folder));
     if is_run || splat::recognise(input).is_some() {
         return Ok(None);
@@ -39,10 +56,39 @@ pub(crate) fn find(input: &Path, is_centred: bool) -> Result<Option<(PathBuf, Co
             if is_centred {
                 centre(&mut model);
             }
-            return Ok(Some((folder, model)));
+            return Ok(Some(Model::from_colmap(folder, &model)));
         }
     }
-    Ok(None)
+    let is_json = input.extension().is_some_and(|extension| extension.eq_ignore_ascii_case("json"));
+    // Other files are splats, whose errors say more.
+    if !input.is_dir() && !is_json {
+        return Ok(None);
+    }
+    match dataset::open(input, &OpenOptions { test_every: 0, ..OpenOptions::default() }) {
+        Err(DatasetError::NotADataset { .. }) => Ok(None),
+        opened => Ok(Some(Model::from_dataset(opened?))),
+    }
+}
+
+impl Model {
+    fn from_colmap(source: PathBuf, model: &ColmapModel) -> Self {
+        let points = model.points.iter().map(|point| (point.position, point.colour)).collect();
+        Self { source, points, images: model.images.len(), cameras: cameras(model), dataset: None }
+    }
+
+    fn from_dataset(dataset: Dataset) -> Self {
+        Self {
+            source: dataset.source.clone(),
+            points: dataset.points.iter().map(|point| (point.position, point.colour)).collect(),
+            images: dataset.images.len(),
+            cameras: dataset
+                .images
+                .iter()
+                .map(|image| (image.name.to_string(), image.camera, image.pose))
+                .collect(),
+            dataset: Some(Arc::new(dataset)),
+        }
+    }
 }
 
 /// Moves the middle of the images to the origin: places on the earth have more digits than f32.
@@ -69,11 +115,20 @@ fn centre(model: &mut ColmapModel) {
     }
 }
 
+/// Points and places of cameras as splats: what a view from outside must show.
+pub(crate) fn outline(model: &Model) -> Splats {
+    let places = model.cameras.iter().map(|(.., pose)| (pose.centre(), [0; 3]));
+    small_splats(model.points.iter().copied().chain(places))
+}
+
 /// The points as splats.
-pub(crate) fn splats(model: &ColmapModel) -> SplatFile {
-    let points: Vec<[f64; 3]> = model.points.iter().map(|point| point.position).collect();
-    let colours: Vec<[f32; 3]> =
-        model.points.iter().map(|point| point.colour.map(|c| f32::from(c) / 255.0)).collect();
+pub(crate) fn splats(model: &Model) -> SplatFile {
+    SplatFile::new(small_splats(model.points.iter().copied()))
+}
+
+fn small_splats(points: impl Iterator<Item = ([f64; 3], [u8; 3])>) -> Splats {
+    let (points, colours): (Vec<[f64; 3]>, Vec<[f32; 3]>) =
+        points.map(|(point, colour)| (point, colour.map(|c| f32::from(c) / 255.0))).unzip();
     let mut splats = init::from_points(&points, Some(&colours), &POINTS).splats;
     // Points that stand alone would be as large as the space around them.
     let mut sizes: Vec<f32> = splats.log_scales.iter().map(|scales| scales[0]).collect();
@@ -82,11 +137,11 @@ pub(crate) fn splats(model: &ColmapModel) -> SplatFile {
     for scale in splats.log_scales.as_flattened_mut() {
         *scale = scale.min(median);
     }
-    SplatFile::new(splats)
+    splats
 }
 
 /// The images with their cameras and poses, by name; without distortion.
-pub(crate) fn cameras(model: &ColmapModel) -> Vec<(String, Camera, Pose)> {
+fn cameras(model: &ColmapModel) -> Vec<(String, Camera, Pose)> {
     let by_id: HashMap<_, _> = model.cameras.iter().map(|camera| (camera.id, camera)).collect();
     let camera = |image: &ColmapImage| {
         let camera = by_id.get(&image.camera_id)?;
@@ -130,6 +185,7 @@ mod tests {
                 .collect(),
             points: (0..10).map(point).collect(),
         };
+        let model = Model::from_colmap(PathBuf::new(), &model);
         let file = splats(&model);
         assert_eq!(file.splats.len(), 10);
         assert!(
@@ -140,7 +196,7 @@ mod tests {
         let colour = file.splats.sh_coefficients(0).iter().map(|&c| gausset_core::sh::colour_from_dc(c));
         let shown: Vec<u8> = colour.map(|c| (255.0 * c).round() as u8).collect();
         assert_eq!(shown, [255, 0, 128]);
-        let cameras = cameras(&model);
+        let cameras = model.cameras;
         let names: Vec<&str> = cameras.iter().map(|(name, ..)| name.as_str()).collect();
         assert_eq!((names, cameras[0].1.fx), (vec!["a.jpg", "b.jpg"], 60.0));
     }

@@ -177,6 +177,18 @@ impl SceneDescription {
         (scene, Photos { loader, views, thumbs })
     }
 
+    /// The scene as it is seen from outside of these splats.
+    pub(crate) fn seen_from_outside(self, splats: &Splats) -> Self {
+        let up = self.up.map(|v| v as f32);
+        let Some(home) = orbit::home_view(splats, Some(up)) else { return self };
+        Self {
+            centre: home.centre,
+            radius: home.radius,
+            start: SceneCamera::from_named(&home.camera),
+            ..self
+        }
+    }
+
     /// A scene without a dataset.
     #[must_use]
     pub fn from_splats(title: String, splats: &Splats, up: Option<[f32; 3]>) -> Self {

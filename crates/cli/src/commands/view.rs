@@ -31,7 +31,7 @@ is replaced.";
 #[derive(Clone, Debug, Args)]
 #[command(after_help = AFTER_HELP)]
 pub(crate) struct ViewArgs {
-    /// Run folder, splat file or COLMAP model.
+    /// Run folder, splat file, COLMAP model or dataset.
     #[arg(value_name = "RUN|FILE|MODEL")]
     input: PathBuf,
     /// Path of the dataset [default: the path recorded by the run; none for a splat file].

@@ -290,6 +290,22 @@ fn a_model_is_shown_with_its_points_and_cameras() {
 }
 
 #[test]
+fn a_dataset_is_shown_with_its_cameras_and_photographs() {
+    let workshop = TestFolder::with_data();
+    let pose = [[1, 0, 0, 0], [0, 1, 0, 0], [0, 0, 1, 4], [0, 0, 0, 1]];
+    let text =
+        json!({ "fl_x": 60, "frames": [{ "file_path": "images/view_000.png", "transform_matrix": pose }] });
+    std::fs::remove_dir_all(workshop.path("data/sparse")).expect("removed");
+    std::fs::write(workshop.path("data/transforms.json"), text.to_string()).expect("a file");
+    for input in ["data", "data/transforms.json"] {
+        let shown = RunningViewer::start(&workshop, &["view", input, "--json", "--port", "0"]);
+        let state: Value = serde_json::from_slice(&shown.get("/api/state").1).expect("JSON");
+        assert_eq!((&state["splats"], &state["cameras"]), (&json!(0), &json!(1)), "{state}");
+        assert_eq!(shown.end(Some(Signal::TERM)).0, 0);
+    }
+}
+
+#[test]
 fn without_a_program_for_browsers_the_address_is_printed_and_nothing_is_written() {
     let workshop = TestFolder::trained();
     let files = || files_below(&workshop.path("run"));
