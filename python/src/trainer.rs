@@ -79,7 +79,7 @@ impl Trainer {
         self.steps.load(Ordering::Relaxed)
     }
 
-    /// Does steps, and what is due after them. Returns whether the run goes on. Ctrl-C and an exception of a callback save
+    /// Does steps, and what is due after them. Returns whether the run continues. Ctrl-C and an exception of a callback save
     /// its state and end it.
     fn advance(
         &self,
@@ -91,7 +91,7 @@ impl Trainer {
         let callbacks = Callbacks { progress, on_event };
         let job = |host: &mut Host<'_>| self.advance_by(steps, host);
         let advanced = run_job_until(py, &self.stop, |event| tell(py, &callbacks, event), job);
-        advanced.and_then(|goes_on| py.check_signals().map(|()| goes_on)).inspect_err(|_| {
+        advanced.and_then(|continues| py.check_signals().map(|()| continues)).inspect_err(|_| {
             // The exception may have come after the last step of the call.
             self.stop.store(true, Ordering::Relaxed);
             drop(run_job_until(py, &self.stop, |_| Ok(()), |host| self.advance_by(0, host)));
@@ -194,7 +194,7 @@ impl Trainer {
         run_job_until(py, &self.stop, |event| tell(py, &callbacks, event), job)
     }
 
-    /// Does steps; after the last one, ends the run. Returns whether it goes on.
+    /// Does steps; after the last one, ends the run. Returns whether it continues.
     fn advance_by(&self, steps: u64, host: &mut Host<'_>) -> Result<bool, Failure> {
         let mut state = self.lock();
         let bug = State::Failed("internal", "bug in Gausset: a training panicked".to_owned());
@@ -222,7 +222,7 @@ impl Trainer {
         }
     }
 
-    /// As [`Self::advance_by`]; returns the run if it goes on.
+    /// As [`Self::advance_by`]; returns the run if it continues.
     fn advance_run(
         &self,
         mut trainer: Box<RustTrainer>,
