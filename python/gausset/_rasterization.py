@@ -358,8 +358,10 @@ def rasterization(
         depth_channels = int(render_mode.endswith("D"))
         tail = tuple(tensor("backgrounds", backgrounds, None).shape)
         fitting = (channels - extra, channels, channels - extra + depth_channels)
-        if tail not in [(*batch, views, size) for size in fitting]:
-            raise refuse(f"backgrounds: shape {list(tail)} (expected {[*batch, views, channels - extra]})")
+        # Without colours, as in gsplat, any size fits.
+        if tail[:-1] != (*batch, views) or (has_colors and tail[-1] not in fitting):
+            expected = [*batch, views, channels - extra if has_colors else "D"]
+            raise refuse(f"backgrounds: shape {list(tail)} (expected {expected})")
         if tail[-1] != channels:
             backgrounds = backgrounds[..., : channels - extra]
             backgrounds = torch.nn.functional.pad(backgrounds, (0, extra))

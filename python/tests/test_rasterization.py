@@ -228,6 +228,21 @@ def test_spherical_harmonics_are_sums_of_the_basis():
         assert (found[k] - expected).abs().max() < 2e-6
 
 
+@pytest.mark.parametrize("mode", ["D", "ED"])
+def test_depth_alone_has_no_background_whatever_its_size(mode):
+    values, Ks = scene()
+    signals = torch.rand(40, 2)
+    expected, _, _ = call({**values, "backgrounds": None}, Ks, render_mode=mode)
+    for size in (1, 3, 5):
+        backgrounds = torch.rand(2, size)
+        found, _, _ = call({**values, "backgrounds": backgrounds}, Ks, render_mode=mode)
+        with_signals, _, meta = call({**values, "backgrounds": backgrounds}, Ks, render_mode=mode, extra_signals=signals)
+        assert torch.equal(found, expected) and torch.equal(with_signals, expected)
+        assert (meta["render_extra_signals"][:, 0, 0] == 0).all()
+    with pytest.raises(gausset.ArgumentError, match=r"backgrounds: shape \[3, 3\] \(expected \[2, 'D'\]\)"):
+        call({**values, "backgrounds": torch.rand(3, 3)}, Ks, render_mode=mode)
+
+
 def test_nothing_in_view_is_the_background():
     values, Ks = scene()
     values["means"][:, 2] = -5.0
