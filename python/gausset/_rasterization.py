@@ -424,6 +424,11 @@ def rasterization(
         compensated, radii = compensated[picked], radii[picked]
         if sparse_grad:
             visible_rows.append(splat_ids.unique())
+    else:
+        # What is blended is what the dictionary has, so that gradients arrive there.
+        means2d, conics, depths, compensated, radii = (
+            value.reshape(*batch, views, *value.shape[1:]) for value in (means2d, conics, depths, compensated, radii)
+        )
 
     # Colours are not negative; extra signals may be.
     parts = [part.shaded(means, viewmats, visible, has_colors and k == 0) for k, part in enumerate(features)]
@@ -435,7 +440,8 @@ def rasterization(
 
     holder = torch.zeros_like(means2d, requires_grad=False) if absgrad else None
     if is_slow:
-        painted = painted if view_ids is None else painted[view_ids, splat_ids]
+        rows_shape = (*depths.shape, painted.shape[-1])
+        painted = painted.reshape(rows_shape) if view_ids is None else painted[view_ids, splat_ids]
         painted = torch.cat([painted, depths[..., None]], -1)
         if background is not None:
             background = torch.cat([background, background.new_zeros(flat * views, 1)], -1)
@@ -454,7 +460,7 @@ def rasterization(
             depth = depth / alphas.clamp(min=1e-10)
         images = torch.cat([images, depth], dim=-1) if has_colors else depth
 
-    meta = _meta(batch, views, count, packed, on_screen, (view_ids, splat_ids), tiles)
+    meta = _meta(batch, views, on_screen, (view_ids, splat_ids), tiles)
     if holder is not None:
         meta["means2d"].absgrad = holder
     size = (*batch, views, height, width)
@@ -503,7 +509,7 @@ class _Meta(dict[str, Any]):
         if key not in _LISTS:
             raise KeyError(key)
         for name, value in self._tiles.lists.items():
-            if name == "isect_offsets" or (name == "tiles_per_gauss" and self["camera_ids"] is None):
+            if name == "isect_offsets":
                 value = value.reshape(*self._batch, self._views, *value.shape[1:])
             self[name] = value
         found: Tensor = self[key]
@@ -522,27 +528,19 @@ _LISTS = ("tiles_per_gauss", "isect_ids", "flatten_ids", "isect_offsets")
 def _meta(
     batch: tuple[int, ...],
     views: int,
-    count: int,
-    packed: bool,
     screen: tuple[Tensor, ...],
     ids: tuple[Tensor | None, Tensor | None],
     tiles: _Tiles,
 ) -> dict[str, Any]:
     means2d, conics, depths, opacities, radii = screen
     meta: dict[str, Any] = {"batch_ids": None, "camera_ids": None, "gaussian_ids": None}
-    if packed:
-        view_ids, splat_ids = ids
-        assert view_ids is not None
+    view_ids, splat_ids = ids
+    if view_ids is not None:
         meta = {
             "batch_ids": torch.div(view_ids, views, rounding_mode="floor"),
             "camera_ids": view_ids % views,
             "gaussian_ids": splat_ids,
         }
-    elif batch:
-        shape = (*batch, views, count)
-        means2d, conics, depths, opacities, radii = (
-            value.reshape(*shape, *value.shape[2:]) for value in (means2d, conics, depths, opacities, radii)
-        )
     width, height = tiles.size
     values = {
         **meta,

@@ -201,6 +201,27 @@ def test_batches_are_single_calls():
     assert torch.equal(images[1], image) and torch.equal(alphas[0], alpha)
 
 
+@pytest.mark.parametrize("dtype", [torch.float32, torch.float64])
+def test_meta_of_batches_is_in_the_graph(dtype):
+    values, Ks = scene()
+    values = {name: value.to(dtype).requires_grad_() for name, value in values.items()}
+    two = {name: torch.stack([value, value]) for name, value in values.items()}
+    absgrad = dtype == torch.float32
+    names = ("means2d", "conics", "depths", "opacities")
+    image, _, meta = call(two, torch.stack([Ks, Ks]), packed=False, absgrad=absgrad, render_mode="RGB+D")
+    single, _, expected = call(values, Ks, packed=False, absgrad=absgrad, render_mode="RGB+D")
+    for images, found in ((image, meta), (single, expected)):
+        for name in names:
+            found[name].retain_grad()
+        images.square().sum().backward()
+    for name in names:
+        assert torch.equal(meta[name].grad, torch.stack([expected[name].grad] * 2)), name
+        assert meta[name].grad.any()
+    if absgrad:
+        assert torch.equal(meta["means2d"].absgrad, torch.stack([expected["means2d"].absgrad] * 2))
+    assert meta["tiles_per_gauss"].shape == (2, 2, 40) and meta["isect_offsets"].shape == (2, 2, 2, 3)
+
+
 def test_opacity_0_and_1_and_scale_0_have_finite_gradients_and_nan_is_not_drawn():
     values, Ks = scene()
     values["opacities"][:3] = torch.tensor([0.0, 1.0, 1.0])

@@ -246,6 +246,32 @@ def test_the_largest_radius_of_several_views_counts():
     assert state["count"].tolist() == [2.0, 2.0, 2.0]
 
 
+@pytest.mark.parametrize("packed", [True, False])
+@pytest.mark.parametrize("absgrad", [True, False])
+def test_views_of_batches_count_as_those_of_one_call(packed, absgrad):
+    pose = torch.eye(4).repeat(2, 1, 1)
+    pose[:, 2, 3], pose[1, 0, 3] = 3.0, 0.3
+    lens = torch.tensor([[50.0, 0, SIZE / 2], [0, 50.0, SIZE / 2], [0, 0, 1]]).repeat(2, 1, 1)
+    states = []
+    for batch, views in (((), (2,)), ((2,), (2, 1))):
+        params, optimizers = make(60)
+        strategy = gausset.DefaultStrategy(absgrad=absgrad, refine_start_iter=0, refine_every=2, grow_grad2d=1e-6)
+        state = strategy.initialize_state()
+        scales, opacities = params["scales"].exp(), params["opacities"].sigmoid()
+        splats = (params["means"], params["quats"], scales, opacities, params["colors"])
+        splats = (value.expand(*batch, *value.shape) for value in splats)
+        cameras = pose.reshape(*views, 4, 4), lens.reshape(*views, 3, 3)
+        image, _, info = gausset.rasterization(*splats, *cameras, SIZE, SIZE, packed=packed, absgrad=absgrad)
+        strategy.step_pre_backward(params, optimizers, state, 1, info)
+        image.mean().backward()
+        strategy.step_post_backward(params, optimizers, state, 1, info, packed=packed)
+        states.append({**state, "grad2d": state["grad2d"] / info["n_cameras"]})
+        strategy.step_post_backward(params, optimizers, state, 2, info, packed=packed)
+        assert len(params["means"]) > 60
+    assert torch.equal(states[0]["count"], states[1]["count"])
+    assert torch.allclose(states[0]["grad2d"], states[1]["grad2d"], rtol=1e-4) and states[0]["grad2d"].any()
+
+
 def test_relocated_splats_stand_where_living_ones_are():
     torch.manual_seed(0)
     params, optimizers = make(100)
