@@ -8,6 +8,7 @@ from __future__ import annotations
 
 import functools
 import math
+from collections.abc import Callable
 from typing import Any
 
 import torch
@@ -503,24 +504,48 @@ class _Meta(dict[str, Any]):
 
     def __init__(self, values: dict[str, Any], tiles: _Tiles, batch: tuple[int, ...], views: int) -> None:
         super().__init__(values)
-        self._tiles, self._batch, self._views = tiles, batch, views
+        self._tiles: _Tiles | None = tiles
+        self._batch, self._views = batch, views
 
-    def __missing__(self, key: str) -> Tensor:
-        if key not in _LISTS:
-            raise KeyError(key)
+    def fill(self) -> None:
+        if self._tiles is None:
+            return
         for name, value in self._tiles.lists.items():
             if name == "isect_offsets":
                 value = value.reshape(*self._batch, self._views, *value.shape[1:])
-            self[name] = value
+            super().setdefault(name, value)
+        self._tiles = None
+
+    def __missing__(self, key: str) -> Tensor:
+        if self._tiles is None or key not in _LISTS:
+            raise KeyError(key)
+        self.fill()
         found: Tensor = self[key]
         return found
 
     def __contains__(self, key: object) -> bool:
-        return key in _LISTS or super().__contains__(key)
+        return (self._tiles is not None and key in _LISTS) or super().__contains__(key)
 
     def get(self, key: str, default: Any = None) -> Any:
         return self[key] if key in self else default
 
+
+def _filled(name: str) -> Callable[..., Any]:
+    method = getattr(dict, name)
+
+    @functools.wraps(method)
+    def call(self: _Meta, *arguments: Any, **values: Any) -> Any:
+        self.fill()
+        return method(self, *arguments, **values)
+
+    return call
+
+
+# What sees all entries, or takes some away. `dict(meta)` and `{**meta}` call these, for there is an `__iter__`.
+for _name in ("__delitem__", "__eq__", "__iter__", "__len__", "__ne__", "__or__", "__reversed__", "__ror__"):
+    setattr(_Meta, _name, _filled(_name))
+for _name in ("copy", "items", "keys", "pop", "popitem", "setdefault", "values"):
+    setattr(_Meta, _name, _filled(_name))
 
 _LISTS = ("tiles_per_gauss", "isect_ids", "flatten_ids", "isect_offsets")
 

@@ -1,5 +1,6 @@
 """`rasterization` against a dense renderer in f64, written in torch below."""
 
+import copy
 import sys
 
 import gausset
@@ -220,6 +221,29 @@ def test_meta_of_batches_is_in_the_graph(dtype):
     if absgrad:
         assert torch.equal(meta["means2d"].absgrad, torch.stack([expected["means2d"].absgrad] * 2))
     assert meta["tiles_per_gauss"].shape == (2, 2, 40) and meta["isect_offsets"].shape == (2, 2, 2, 3)
+
+
+def test_copies_of_meta_have_what_it_has():
+    values, Ks = scene()
+
+    def made():
+        return call(values, Ks)[2]
+
+    expected = {name: made()[name] for name in ("tiles_per_gauss", "isect_ids", "flatten_ids", "isect_offsets")}
+    updated = {}
+    updated.update(made())
+    copies = [dict(made()), {**made()}, made().copy(), copy.copy(made()), dict(made().items()), updated, made() | {}]
+    copies += [{} | made(), dict(zip(made().keys(), made().values())), {name: made()[name] for name in made()}]
+    for found in copies:
+        assert len(found) == len(made()) and set(found) == set(made())
+        assert all(torch.equal(found[name], value) for name, value in expected.items())
+    meta = made()
+    assert torch.equal(meta.pop("isect_ids"), expected["isect_ids"])
+    assert "isect_ids" not in meta and meta.get("isect_ids") is None and meta.pop("isect_ids", 1) == 1
+    meta = made()
+    meta["flatten_ids"] = 5
+    del meta["isect_ids"]
+    assert dict(meta)["flatten_ids"] == 5 and "isect_ids" not in meta
 
 
 def test_opacity_0_and_1_and_scale_0_have_finite_gradients_and_nan_is_not_drawn():
