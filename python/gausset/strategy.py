@@ -163,11 +163,14 @@ class DefaultStrategy(_Strategy):
         else:
             ids, grads, radii = torch.where(visible)[-1], grads[visible], radii[visible]
 
+        # The renderer is on the CPU, wherever the splats are.
+        device = params["means"].device
+        ids, grads, radii = (value.to(device) for value in (ids, grads, radii))
         for name in self._sums():
             if state.get(name) is None:
-                state[name] = torch.zeros(len(params["means"]), device=grads.device)
+                state[name] = torch.zeros(len(params["means"]), device=device)
         state["grad2d"].index_add_(0, ids, grads.norm(dim=-1))
-        state["count"].index_add_(0, ids, torch.ones(len(ids), device=grads.device))
+        state["count"].index_add_(0, ids, torch.ones(len(ids), device=device))
         if self.refine_scale2d_stop_iter > 0:
             with warnings.catch_warnings():
                 warnings.simplefilter("ignore")  # torch 1.13: "scatter_reduce() is in beta"

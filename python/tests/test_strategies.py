@@ -272,6 +272,22 @@ def test_views_of_batches_count_as_those_of_one_call(packed, absgrad):
     assert torch.allclose(states[0]["grad2d"], states[1]["grad2d"], rtol=1e-4) and states[0]["grad2d"].any()
 
 
+def test_sums_are_where_the_splats_are():
+    """`info` is on the CPU. The device `meta` has shapes only, and refuses to mix with another."""
+    params = {name: torch.nn.Parameter(value.detach().to("meta")) for name, value in make(30)[0].items()}
+    for packed in (True, False):
+        strategy = gausset.DefaultStrategy(refine_scale2d_stop_iter=10)
+        state, info = strategy.initialize_state(), made_up(0, params)
+        if packed:
+            info["gaussian_ids"] = torch.arange(60) % 30
+            gradient = info["means2d"].grad.reshape(60, 2)
+            info["means2d"] = torch.zeros(60, 2, requires_grad=True)
+            info["means2d"].grad, info["radii"] = gradient, info["radii"].reshape(60, 2)
+        strategy.step_post_backward(params, {}, state, 1, info, packed=packed)
+        for name in ("grad2d", "count", "radii"):
+            assert state[name].device.type == "meta" and len(state[name]) == 30, name
+
+
 def test_relocated_splats_stand_where_living_ones_are():
     torch.manual_seed(0)
     params, optimizers = make(100)
