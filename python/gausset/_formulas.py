@@ -5,6 +5,8 @@ from __future__ import annotations
 import torch
 from torch import Tensor
 
+from ._tensors import without_autocast
+
 
 def rotation_matrices(quats: Tensor) -> Tensor:
     """Rotations (..., 3, 3) of `quats` (..., 4) `w x y z` of any length."""
@@ -17,6 +19,7 @@ def rotation_matrices(quats: Tensor) -> Tensor:
     return torch.stack([torch.stack(row, -1) for row in rows], -2)
 
 
+@without_autocast
 def quat_scale_to_covar_preci(
     quats: Tensor,
     scales: Tensor,
@@ -37,6 +40,7 @@ def quat_scale_to_covar_preci(
     return matrix(scales) if compute_covar else None, matrix(scales.reciprocal()) if compute_preci else None
 
 
+@without_autocast
 def compute_relocation(
     opacities: Tensor, scales: Tensor, ratios: Tensor, binoms: Tensor, min_opacity: float | None = 0.005
 ) -> tuple[Tensor, Tensor]:

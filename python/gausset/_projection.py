@@ -13,6 +13,7 @@ from torch import Tensor
 
 from ._errors import ArgumentError
 from ._formulas import quat_scale_to_covar_preci
+from ._tensors import without_autocast
 
 CAMERA_MODELS = ("pinhole", "ortho", "fisheye")
 LEAST_ALPHA = 1 / 255
@@ -24,6 +25,7 @@ def _refuse(message: str) -> ArgumentError:
     return ArgumentError(message, "argument")
 
 
+@without_autocast
 def world_to_cam(means: Tensor, covars: Tensor, viewmats: Tensor) -> tuple[Tensor, Tensor]:
     """Means (..., C, N, 3) and covariances (..., C, N, 3, 3) in the axes of each camera, from `means` (..., N, 3),
     `covars` (..., N, 3, 3) and `viewmats` (..., C, 4, 4)."""
@@ -33,6 +35,7 @@ def world_to_cam(means: Tensor, covars: Tensor, viewmats: Tensor) -> tuple[Tenso
     return moved, rotation @ covars[..., None, :, :, :] @ rotation.transpose(-1, -2)
 
 
+@without_autocast
 def proj(
     means: Tensor, covars: Tensor, Ks: Tensor, width: int, height: int, camera_model: str = "pinhole"
 ) -> tuple[Tensor, Tensor]:
@@ -73,6 +76,7 @@ def full_covars(covars: Tensor) -> Tensor:
     return covars[..., [0, 1, 2, 1, 3, 4, 2, 4, 5]].reshape(*covars.shape[:-1], 3, 3)
 
 
+@without_autocast
 def fully_fused_projection(
     means: Tensor,
     covars: Tensor | None,

@@ -20,7 +20,7 @@ from . import _gausset
 from ._errors import whole
 from ._projection import fully_fused_projection
 from ._shade import Features
-from ._tensors import array, given, on_cpu, refuse, shape, tensor
+from ._tensors import array, given, on_cpu, refuse, shape, tensor, without_autocast
 from ._tiles import isect_offset_encode, isect_tiles, rasterize_to_pixels
 
 # Largest alpha, and least compensation of the opacity in antialiased mode, by the version of gsplat.
@@ -250,6 +250,7 @@ def _check_settings(
         raise refuse(f"tile_size: {tile_size} (expected None or 16)")
 
 
+@without_autocast
 def rasterization(
     means: Tensor,
     quats: Tensor | None,

@@ -13,7 +13,7 @@ from torch.autograd.function import once_differentiable
 
 from . import _gausset, _sh
 from ._errors import whole
-from ._tensors import array, on_cpu, refuse, shape, tensor
+from ._tensors import array, on_cpu, refuse, shape, tensor, without_autocast
 
 
 class _Shade(Function):
@@ -108,6 +108,7 @@ class Features:
         return torch.stack(rows)
 
 
+@without_autocast
 def spherical_harmonics(
     degrees_to_use: int,
     means: Tensor,
@@ -155,12 +156,14 @@ def spherical_harmonics(
     return found.reshape(*batch, views, count, -1).to(device=means.device, dtype=means.dtype)
 
 
+@without_autocast
 def spherical_harmonics_l0(sh0: Tensor) -> Tensor:
     """The part (N, D) of degree 0: `sh0` (N, 1, D) times the first basis function."""
     tensor("sh0", sh0, 1, None)
     return on_cpu(sh0[..., 0, :], sh0.dtype) * _sh.basis(torch.zeros(3), 0).item()
 
 
+@without_autocast
 def spherical_harmonics_l1_plus(
     degrees_to_use: int, means: Tensor, viewmats: Tensor, shN: Tensor, masks: Tensor | None = None, **ids: Any
 ) -> Tensor:
@@ -170,6 +173,7 @@ def spherical_harmonics_l1_plus(
     return spherical_harmonics(degrees_to_use, means, viewmats, coeffs, masks, **ids)
 
 
+@without_autocast
 def spherical_harmonics_of_directions(
     degrees_to_use: int, dirs: Tensor, coeffs: Tensor, masks: Tensor | None = None
 ) -> Tensor:

@@ -2,13 +2,49 @@
 
 from __future__ import annotations
 
+import contextlib
+import functools
 import warnings
-from typing import Any
+from collections.abc import Callable
+from typing import Any, ParamSpec, TypeVar
 
 import torch
 from torch import Tensor
 
 from ._errors import ArgumentError, GaussetWarning
+
+
+P = ParamSpec("P")
+R = TypeVar("R")
+
+
+def _is_autocast(device: str) -> bool:
+    try:
+        return bool(torch.is_autocast_enabled(device))
+    except TypeError:  # before torch 2.4
+        return bool(torch.is_autocast_cpu_enabled() if device == "cpu" else torch.is_autocast_enabled())
+
+
+def without_autocast(function: Callable[P, R]) -> Callable[P, R]:
+    """Under `torch.autocast`, runs a function outside it, with tensors of half precision as f32: digits that it drops
+    are pixels here."""
+
+    @functools.wraps(function)
+    def call(*arguments: P.args, **options: P.kwargs) -> R:
+        devices = [device for device in ("cpu", "cuda") if _is_autocast(device)]
+        if not devices:
+            return function(*arguments, **options)
+        with contextlib.ExitStack() as stack:
+            for device in devices:
+                stack.enter_context(torch.autocast(device, enabled=False))
+            return function(*map(_single, arguments), **{name: _single(value) for name, value in options.items()})
+
+    return call
+
+
+def _single(value: Any) -> Any:
+    is_half = isinstance(value, Tensor) and value.dtype in (torch.float16, torch.bfloat16)
+    return value.float() if is_half else value
 
 
 def refuse(message: str) -> ArgumentError:
@@ -43,7 +79,7 @@ def on_cpu(value: Tensor, dtype: torch.dtype = torch.float32) -> Tensor:
     global _has_warned
     if value.device.type != "cpu" and not _has_warned:
         _has_warned = True
-        warnings.warn(f"tensors on {value.device} are copied to the CPU and back", GaussetWarning, stacklevel=4)
+        warnings.warn(f"tensors on {value.device} are copied to the CPU and back", GaussetWarning, stacklevel=5)
     return value.to(device="cpu", dtype=dtype)
 
 

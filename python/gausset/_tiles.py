@@ -15,6 +15,7 @@ from torch.utils.checkpoint import checkpoint
 
 from ._errors import ArgumentError
 from ._projection import LEAST_ALPHA
+from ._tensors import without_autocast
 
 # A pixel is finished when its transmittance would be at most this.
 _LEAST_TRANSMITTANCE = 1e-4
@@ -26,6 +27,7 @@ def _tile_bits(tile_width: int, tile_height: int) -> int:
     return (tile_width * tile_height).bit_length()
 
 
+@without_autocast
 @torch.no_grad()
 def isect_tiles(
     means2d: Tensor,
@@ -130,6 +132,7 @@ def _pixels(x: int, y: int, tile_size: int, dtype: torch.dtype) -> Tensor:
     return torch.stack([(x + side).repeat(tile_size), (y + side).repeat_interleave(tile_size)], -1)
 
 
+@without_autocast
 def rasterize_to_pixels(
     means2d: Tensor,
     conics: Tensor,
@@ -189,6 +192,7 @@ def rasterize_to_pixels(
     return image_colors, alphas
 
 
+@without_autocast
 @torch.no_grad()
 def rasterize_to_indices_in_range(
     range_start: int,
@@ -240,6 +244,7 @@ def rasterize_to_indices_in_range(
     return torch.cat(splats)[order], place % size, torch.div(place, size, rounding_mode="floor")
 
 
+@without_autocast
 def accumulate(
     means2d: Tensor,
     conics: Tensor,

@@ -10,6 +10,7 @@ torch = pytest.importorskip("torch")
 import gausset.gsplat as ours  # noqa: E402
 from gausset import _sh  # noqa: E402
 from gausset._projection import CAMERA_MODELS  # noqa: E402
+from gausset._shade import spherical_harmonics_of_directions  # noqa: E402
 
 WIDTH, HEIGHT = 20, 14
 
@@ -275,3 +276,52 @@ def test_packed_projections_are_rows_of_dense_ones():
         assert torch.equal(a, b[cameras, splats])
     with pytest.raises(gausset.ArgumentError, match="are required"):
         ours.fully_fused_projection(values["means"], None, None, None, *call[4:])
+
+
+def test_autocast_changes_nothing():
+    values, Ks = scene(count=20, dtype=torch.float32)
+    coeffs = torch.randn(20, 9, 3, generator=torch.Generator().manual_seed(6))
+    directions = values["means"]
+    binoms = torch.tensor([[float(math.comb(n, k)) for k in range(8)] for n in range(8)])
+
+    def everything():
+        covars, precis = ours.quat_scale_to_covar_preci(values["quats"], values["scales"])
+        means, turned = ours.world_to_cam(values["means"], covars, values["viewmats"])
+        upper = covars.reshape(-1, 9)[:, [0, 1, 2, 4, 5, 8]]
+        lens = (WIDTH, HEIGHT)
+        radii, *screen, _ = ours.fully_fused_projection(values["means"], upper, None, None, values["viewmats"], Ks, *lens)
+        means2d, depths, conics = screen
+        counts, ids, flat = ours.isect_tiles(means2d, radii, depths, 16, 2, 1)
+        lists = (*lens, 16, ours.isect_offset_encode(ids, 2, 2, 1), flat)
+        opacities, colors = (values[name].expand(2, *values[name].shape) for name in ("opacities", "colors"))
+        listed = ours.rasterize_to_indices_in_range(0, 9, torch.ones(2, HEIGHT, WIDTH), means2d, conics, opacities, *lists)
+        found = [covars, precis, means, turned, radii, *screen, counts, ids, *listed]
+        found += ours.proj(means, turned, Ks, *lens)
+        found += ours.rasterize_to_pixels(means2d, conics, colors, opacities, *lists)
+        found += ours.accumulate(means2d, conics, opacities, colors, *listed, *lens)
+        found += ours.compute_relocation(values["opacities"], values["scales"], torch.full((20,), 3), binoms)
+        views = (values["means"], values["viewmats"])
+        found.append(ours.spherical_harmonics(2, *views, coeffs))
+        found.append(ours.spherical_harmonics_l0(coeffs[:, :1]))
+        found.append(ours.spherical_harmonics_l1_plus(2, *views, coeffs[:, 1:]))
+        found.append(spherical_harmonics_of_directions(2, directions, coeffs))
+        leaves = {name: value.clone().requires_grad_() for name, value in values.items()}
+        loss = 0.0
+        for options in ({"colors": coeffs, "sh_degree": 2}, {"camera_model": "fisheye"}):
+            images, alphas, _ = render({**leaves, **options}, Ks, render_mode="RGB+ED")
+            found += [images, alphas]
+            loss = loss + images.square().sum()
+        return found, loss, leaves
+
+    expected, loss, leaves = everything()
+    expected += torch.autograd.grad(loss, list(leaves.values()))
+    with torch.autocast("cpu", torch.bfloat16):
+        assert (torch.ones(2, 2) @ torch.ones(2, 2)).dtype == torch.bfloat16
+        found, loss, leaves = everything()
+        # The output of a network.
+        halved = {name: values[name].bfloat16() for name in ("quats", "scales", "opacities", "colors")}
+        image, _, _ = render({**values, **halved}, Ks)
+    found += torch.autograd.grad(loss, list(leaves.values()))
+    for k, (a, b) in enumerate(zip(found, expected)):
+        assert a.dtype == b.dtype and torch.equal(a, b), k
+    assert torch.equal(image, render({**values, **{name: v.float() for name, v in halved.items()}}, Ks)[0])
