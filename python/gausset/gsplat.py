@@ -7,7 +7,9 @@ from __future__ import annotations
 
 import functools
 import importlib
+import importlib.util
 import sys
+from importlib.machinery import ModuleSpec
 from types import ModuleType
 from typing import Any, Callable
 
@@ -55,6 +57,8 @@ __all__ = [
     "world_to_cam",
 ]
 
+# The gsplat whose calls these are.
+_VERSION = "1.6.0"
 # Submodules that import functions by name.
 _SUBMODULES = (
     "cuda._wrapper",
@@ -64,8 +68,18 @@ _SUBMODULES = (
     "strategy.ops",
     "optimizers.selective_adam",
 )
-# Without gsplat, this module is also these.
-_NAMES = ("gsplat", "gsplat.optimizers", "gsplat.rendering", "gsplat.strategy")
+# Without gsplat, modules of these names are made, a package before its parts. They have the names of this one but for
+# `_OURS`.
+_NAMES = (
+    "gsplat",
+    "gsplat.cuda",
+    "gsplat.cuda._wrapper",
+    "gsplat.optimizers",
+    "gsplat.relocation",
+    "gsplat.rendering",
+    "gsplat.strategy",
+)
+_OURS = ("install", "set_compat", "uninstall")
 # Functions that are the same for every version.
 _SAME = (adam, compute_relocation, proj, quat_scale_to_covar_preci, world_to_cam)
 # Functions with the shapes of gsplat 1.5, those that blend last.
@@ -80,6 +94,8 @@ _SINCE_1_6 = (
 )
 # What was there before: (module, name, function).
 _replaced: list[tuple[ModuleType, str, Any]] = []
+# What was made without gsplat.
+_made: dict[str, ModuleType] = {}
 
 
 def _functions(version: tuple[int, ...]) -> dict[str, Callable[..., Any]]:
@@ -107,16 +123,29 @@ def _functions(version: tuple[int, ...]) -> dict[str, Callable[..., Any]]:
     return functions
 
 
+def _make_package() -> None:
+    """Puts a package `gsplat` into `sys.modules`."""
+    content = {name: globals()[name] for name in __all__ if name not in _OURS}
+    for name in _NAMES:
+        module = importlib.util.module_from_spec(ModuleSpec(name, None, is_package=True))
+        module.__dict__.update(content, __version__=_VERSION, __doc__=__doc__)
+        sys.modules[name] = _made[name] = module
+        parent, _, child = name.rpartition(".")
+        if parent:
+            setattr(_made[parent], child, module)
+
+
 def install() -> None:
-    """Replaces the functions of gsplat 1.4 to 1.6 in this process. Without gsplat, `import gsplat` finds this module."""
-    if _replaced or sys.modules.get("gsplat") is sys.modules[__name__]:
+    """Replaces the functions of gsplat 1.4 to 1.6 in this process. Without gsplat, `import gsplat` finds a package with
+    those of this module."""
+    if _replaced or _made:
         return
     try:
         package = importlib.import_module("gsplat")
     except ModuleNotFoundError as error:
         if error.name != "gsplat":
             raise
-        sys.modules.update(dict.fromkeys(_NAMES, sys.modules[__name__]))
+        _make_package()
         return
     text = str(getattr(package, "__version__", "unknown"))
     parts = text.split(".")
@@ -141,6 +170,7 @@ def uninstall() -> None:
     while _replaced:
         module, name, function = _replaced.pop()
         setattr(module, name, function)
-    for name in _NAMES:
-        if sys.modules.get(name) is sys.modules[__name__]:
+    while _made:
+        name, made = _made.popitem()
+        if sys.modules.get(name) is made:
             del sys.modules[name]

@@ -1,5 +1,6 @@
 """`gausset.gsplat`: the functions that an installed gsplat lacks on a CPU."""
 
+import importlib.util
 import math
 import sys
 
@@ -64,24 +65,37 @@ def test_adam_moves_the_valid_rows_only():
     assert torch.allclose(param[0], torch.full((2,), 1 - step), atol=1e-6) and torch.allclose(param[0], param[2])
 
 
-def test_without_gsplat_this_module_serves_as_gsplat():
+def test_without_gsplat_there_is_a_package_of_that_name(monkeypatch):
+    for name in [name for name in sys.modules if name.split(".")[0] == "gsplat"]:
+        monkeypatch.delitem(sys.modules, name)
+    monkeypatch.setitem(sys.modules, "gsplat", None)  # as if it were not installed
+    ours.install()
+    ours.install()
     try:
-        import gsplat  # noqa: F401
-    except ModuleNotFoundError:
-        ours.install()
-        ours.install()
         import gsplat
+        import gsplat.cuda._wrapper as wrapper
+        import gsplat.rendering
+        import gsplat.strategy as strategies
 
+        from gsplat import rendering
         from gsplat.optimizers import SelectiveAdam
+        from gsplat.relocation import compute_relocation
         from gsplat.rendering import rasterization
         from gsplat.strategy import DefaultStrategy
 
+        assert gsplat is not ours and gsplat.__version__ == "1.6.0" and importlib.util.find_spec("gsplat.rendering")
+        assert rendering is gsplat.rendering and gsplat.rendering.rasterization is rasterization
         assert gsplat.rasterization is rasterization is ours.rasterization
-        assert DefaultStrategy is ours.DefaultStrategy and SelectiveAdam is optim.SelectiveAdam
+        assert strategies.MCMCStrategy is ours.MCMCStrategy and DefaultStrategy is ours.DefaultStrategy
+        assert SelectiveAdam is optim.SelectiveAdam and compute_relocation is ours.compute_relocation
+        assert wrapper.fully_fused_projection is ours.fully_fused_projection
+        assert not hasattr(gsplat, "install")
+        with pytest.raises(ModuleNotFoundError, match="gsplat.exporter"):
+            import gsplat.exporter  # noqa: F401
+    finally:
         ours.uninstall()
-        assert not [name for name in sys.modules if name.split(".")[0] == "gsplat"]
-    else:
-        pytest.skip("gsplat is installed")
+    assert not [name for name in sys.modules if name.split(".")[0] == "gsplat"]
+    ours.uninstall()
 
 
 def test_an_installed_gsplat_trains_on_the_cpu():
