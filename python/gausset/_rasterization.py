@@ -8,9 +8,11 @@ from __future__ import annotations
 
 import functools
 import math
+import weakref
 from collections.abc import Callable
 from typing import Any
 
+import numpy as np
 import torch
 from torch import Tensor
 from torch.autograd import Function
@@ -58,6 +60,32 @@ def set_compat(version: str) -> None:
     _compat = version
 
 
+class _Owner(np.ndarray[Any, np.dtype[np.uint8]]):
+    """The memory of a saved tensor: torch drops it in the backward pass, and with it the views."""
+
+    views: list[Any]
+
+
+# By address, which also finds the owner of a tensor that a hook of `torch.autograd.graph` saved in place of another.
+_owners: weakref.WeakValueDictionary[int, _Owner] = weakref.WeakValueDictionary()
+
+
+def _saved(views: list[Any]) -> Tensor:
+    """A tensor to save for the backward pass that owns the views."""
+    owner = np.zeros(1, np.uint8).view(_Owner)
+    owner.views = views
+    found = torch.from_numpy(owner)
+    _owners[found.data_ptr()] = owner
+    return found
+
+
+def _views(saved: Tensor) -> list[Any]:
+    owner = _owners.get(saved.data_ptr())
+    if owner is None:
+        raise refuse("a hook on saved tensors copied those of rasterization, which is not supported")
+    return owner.views
+
+
 class _Project(Function):
     """Splats and views to the screen: means2d (C, N, 2), conics (C, N, 3), depths, opacities (C, N), radii (C, N, 2)."""
 
@@ -81,7 +109,8 @@ class _Project(Function):
             _gausset.project(splats, pose, lens, settings.size, settings.rules, settings.antialiased)
             for pose, lens in zip(viewmats.tolist(), settings.lenses)
         ]
-        ctx.views = settings.views = [view[0] for view in found]
+        settings.views = [view[0] for view in found]
+        ctx.save_for_backward(_saved(settings.views))
         ctx.set_materialize_grads(False)
         if found:
             outputs = [torch.stack([torch.from_numpy(view[k]) for view in found]) for k in range(1, 6)]
@@ -96,13 +125,14 @@ class _Project(Function):
     @staticmethod
     @once_differentiable
     def backward(ctx: Any, *gradients: Tensor | None) -> tuple[Tensor | None, ...]:
+        views = _views(*ctx.saved_tensors)
         upstream = [
             torch.zeros(shape) if gradient is None else gradient
             for gradient, shape in zip(gradients[:4], ctx.shapes)
         ]
         sums: list[Tensor] | None = None
-        viewmats = torch.zeros(len(ctx.views), 4, 4)
-        for k, view in enumerate(ctx.views):
+        viewmats = torch.zeros(len(views), 4, 4)
+        for k, view in enumerate(views):
             *found, pose = view.project_vjp(*(array(gradient[k]) for gradient in upstream))
             viewmats[k, :3] = torch.tensor(pose)
             found = [torch.from_numpy(array) for array in found]
@@ -183,8 +213,8 @@ class _Blend(Function):
         images: list[tuple[Any, ...]] = []
         for k, view in enumerate(views):
             images.append(view.blend(array(colors[k]), None if background is None else array(background[k])))
-        ctx.save_for_backward(colors)
-        ctx.views, ctx.rows, ctx.absgrad = views, rows, absgrad
+        ctx.save_for_backward(colors, _saved(views))
+        ctx.rows, ctx.absgrad = rows, absgrad
         ctx.shapes = [value.shape for value in (means2d, conics, depths, opacities)]
         ctx.has_background = background is not None
         ctx.set_materialize_grads(False)
@@ -195,10 +225,10 @@ class _Blend(Function):
     def backward(
         ctx: Any, color: Tensor | None, alpha: Tensor | None, depth: Tensor | None
     ) -> tuple[Tensor | None, ...]:
-        (colors,) = ctx.saved_tensors
+        colors, saved = ctx.saved_tensors
         screen: list[list[Tensor]] = [[] for _ in range(4)]
         of_colors, of_background, absolute = [], [], []
-        for k, view in enumerate(ctx.views):
+        for k, view in enumerate(_views(saved)):
             upstream = (given(None if image is None else image[k]) for image in (color, alpha, depth))
             found = view.blend_vjp(array(colors[k]), *upstream, ctx.absgrad is not None)
             found = [torch.from_numpy(array) for array in found]

@@ -2,6 +2,7 @@
 
 import copy
 import sys
+import weakref
 
 import gausset
 import numpy as np
@@ -191,6 +192,57 @@ def test_packed_and_dense_meta_agree_and_backward_repeats():
     for key in ("means2d", "conics", "depths", "opacities", "radii"):
         assert torch.equal(packed[key], dense[key][at]), key
     assert dense["radii"].shape == (2, 40, 2) and dense["radii"].dtype == torch.int32
+
+
+def test_the_backward_pass_frees_what_the_renderer_keeps(monkeypatch):
+    alive = weakref.WeakSet()
+    project = _rasterization._gausset.project
+
+    class View:
+        """Of the extension's class there are no weak references."""
+
+        def __init__(self, view):
+            self.blend, self.blend_vjp, self.project_vjp = view.blend, view.blend_vjp, view.project_vjp
+            alive.add(self)
+
+    def wrapped(*arguments):
+        view, *rest = project(*arguments)
+        return View(view), *rest
+
+    monkeypatch.setattr(_rasterization._gausset, "project", wrapped)
+    values, Ks = scene()
+    call(values, Ks)
+    assert len(alive) == 0
+    values["means"].requires_grad_()
+    image, _, meta = call(values, Ks)
+    loss = image.square().sum() + meta["conics"].sum()
+    loss.backward(retain_graph=True)
+    assert len(alive) == 2
+    loss.backward()
+    assert len(alive) == 0 and not _rasterization._owners
+    with pytest.raises(RuntimeError, match="backward through the graph a second time"):
+        loss.backward()
+
+
+def test_hooks_on_saved_tensors_may_render_again_or_keep():
+    from torch.utils.checkpoint import checkpoint
+
+    values, Ks = scene()
+    values = {name: value.requires_grad_() for name, value in values.items()}
+
+    def loss():
+        image, alpha, _ = call(values, Ks)
+        return image.square().sum() + alpha.sum()
+
+    expected = gradients(values, loss())
+    with torch.autograd.graph.save_on_cpu():
+        kept = loss()
+    for found in (checkpoint(loss, use_reentrant=False), kept):
+        assert all(torch.equal(value, expected[name]) for name, value in gradients(values, found).items())
+    with torch.autograd.graph.saved_tensors_hooks(torch.clone, lambda saved: saved):
+        copied = loss()
+    with pytest.raises(gausset.ArgumentError, match="a hook on saved tensors copied"):
+        copied.backward()
 
 
 def test_batches_are_single_calls():
