@@ -429,7 +429,7 @@ def rasterization(
     all_views: list[Any] = []
     if is_slow:
         given_tensors = [means, opacities, *forms]
-        finite = torch.stack([value.reshape(flat, count, -1).isfinite().all(-1) for value in given_tensors]).all(0)
+        finite = torch.stack([value[..., None].flatten(2).isfinite().all(-1) for value in given_tensors]).all(0)
         for part in features:
             finite = finite & part.without_nan()
         settings = _Settings((width, height), limits, antialiased, lenses)

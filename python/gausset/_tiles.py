@@ -168,7 +168,9 @@ def rasterize_to_pixels(
         colors.reshape(-1, channels)[listed],
     )
     shown = None if masks is None else masks.reshape(-1).tolist()
-    nothing = (colors.new_zeros(tile_size**2, channels), colors.new_zeros(tile_size**2, 1))
+    # A sum of nothing: where no tile has splats, gradients are 0 instead of missing.
+    zero = sum(t.reshape(-1)[:0].sum() for t in (means2d, conics, colors, opacities))
+    nothing = (colors.new_zeros(tile_size**2, channels) + zero, colors.new_zeros(tile_size**2, 1) + zero)
     tiles = _tiles(isect_offsets, flatten_ids, tile_size)
     # Not slices: the backward pass of each would write zeros for all other tiles.
     lists = zip(*(t.split([end - start for _, _, start, end in tiles]) for t in splats))

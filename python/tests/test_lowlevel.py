@@ -145,6 +145,26 @@ def test_nan_is_not_drawn_and_has_no_gradient_in_torch():
     assert (gradients[0][[2, 3]] == 0).all()
 
 
+@pytest.mark.parametrize("packed", [True, False])
+@pytest.mark.parametrize("case", ["f64", "covars", "ortho", "fisheye"])
+def test_a_view_of_nothing_has_gradients_of_0(case, packed):
+    values, Ks = scene(dtype=torch.float64 if case == "f64" else torch.float32)
+    values["means"][:, 2] = -5.0
+    options = {"camera_model": case} if case in ("ortho", "fisheye") else {}
+    values = covars_of(values) if case == "covars" else values
+    del values["backgrounds"]
+    for count in (8, 0):
+        own = {k: v[:count] if v is not None and k != "viewmats" else v for k, v in values.items()}
+        leaves = {k: v.clone().requires_grad_() for k, v in own.items() if v is not None}
+        for mode in ("RGB+ED", "D"):
+            image, alpha, meta = render({**own, **leaves}, Ks, packed=packed, render_mode=mode, **options)
+            meta["means2d"].retain_grad()
+            (image.sum() + alpha.sum()).backward()
+            assert not image.any() and not meta["means2d"].grad.any()
+        for name, value in leaves.items():
+            assert value.grad is not None and torch.equal(value.grad, torch.zeros_like(value)), name
+
+
 def test_the_lists_of_tiles_name_each_splat_in_each_tile_that_its_box_touches():
     values, Ks = scene(count=30, dtype=torch.float32)
     lens = {"width": 50, "height": 40}
