@@ -86,16 +86,25 @@ else:
         "view": "_view",
     }
 
+    def _missing() -> set[str]:
+        """Names that cannot be imported."""
+        from importlib.util import find_spec
+
+        if find_spec("torch"):
+            return set()
+        return {name for name, module in _LATER.items() if module in ("_rasterization", "_shade", "strategy")}
+
+    __all__ = sorted({*__all__} - _missing())
+
     def __getattr__(name: str) -> object:
         if name not in _LATER:
             raise AttributeError(f"module 'gausset' has no attribute {name!r}")
+        if name in _missing():
+            raise AttributeError(f"module 'gausset' has no attribute {name!r}: it needs torch, which is not installed")
         import importlib
 
         return getattr(importlib.import_module(f"gausset.{_LATER[name]}"), name)
 
     def __dir__() -> list[str]:
-        from importlib.util import find_spec
-
         # `help` and completion fail at names that cannot be imported.
-        missing = () if find_spec("torch") else ("_rasterization", "_shade", "strategy")
-        return sorted({*globals(), *(name for name, module in _LATER.items() if module not in missing)})
+        return sorted({*globals(), *_LATER} - _missing())

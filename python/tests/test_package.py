@@ -1,5 +1,7 @@
 import pickle
 import pydoc
+import subprocess
+import sys
 
 import gausset
 import gausset.selftest
@@ -19,15 +21,34 @@ def test_the_build_is_described():
     assert set(info["features"]) <= {"gpu", "masks", "onnxruntime"}
 
 
+NEED_TORCH = {"rasterization", "spherical_harmonics", "DefaultStrategy", "MCMCStrategy"}
+
+
 def test_help_and_completion_know_every_name():
     try:
         import torch  # noqa: F401
 
-        absent = set()
+        assert NEED_TORCH <= set(gausset.__all__)
     except ImportError:
-        absent = {"rasterization", "spherical_harmonics", "DefaultStrategy", "MCMCStrategy"}
-    assert set(gausset.__all__) - set(dir(gausset)) == absent
+        assert not NEED_TORCH & {*gausset.__all__, *dir(gausset)}
+    assert set(gausset.__all__) <= set(dir(gausset))
     assert "Starts the program's viewer" in pydoc.render_doc(gausset)
+
+
+def test_without_torch_there_are_no_names_that_need_it():
+    code = f"""
+import sys
+sys.modules["torch"] = None  # as if it were not installed
+from gausset import *
+import gausset
+assert train and view and not {NEED_TORCH} & {{*globals(), *dir(gausset)}}
+assert not any(hasattr(gausset, name) for name in {NEED_TORCH})
+try:
+    gausset.rasterization
+except AttributeError as error:
+    assert "it needs torch" in str(error)
+"""
+    subprocess.run([sys.executable, "-c", code], check=True)
 
 
 def test_a_file_is_converted(tmp_path, splats):
