@@ -25,6 +25,8 @@ __all__ = ["Adam", "SelectiveAdam"]
 # Values per pass and thread: the arrays of a pass stay in the cache of a core. Of 2^12 to 2^20 the fastest with 10 million
 # values were 2^16 and 2^17.
 _CHUNK = 1 << 16
+# What groups of `torch.optim.Adam` have, too, with the values that are accepted.
+_OFF: dict[str, Any] = {"weight_decay": 0, "amsgrad": False, "maximize": False}
 
 
 @torch.no_grad()
@@ -49,8 +51,20 @@ def adam(
     flat[2][rows], flat[3][rows] = first, second
 
 
+def _check(group: dict[str, Any]) -> None:
+    if not (group["lr"] >= 0.0 and math.isfinite(group["lr"])):
+        raise ArgumentError(f"lr: {group['lr']} (expected 0 or more)", "argument")
+    if not all(0.0 <= beta < 1.0 for beta in group["betas"]):
+        raise ArgumentError(f"betas: {group['betas']} (expected 0..1, less than 1)", "argument")
+    if not group["eps"] >= 0.0:
+        raise ArgumentError(f"eps: {group['eps']} (expected 0 or more)", "argument")
+    for name, off in _OFF.items():
+        if group[name]:
+            raise ArgumentError(f"{name}: {group[name]} (expected {off})", "argument")
+
+
 class Adam(torch.optim.Optimizer):
-    """Adam as `torch.optim.Adam`, whose `state_dict` it loads. Groups may set `lr`, `betas` and `eps`."""
+    """Adam as `torch.optim.Adam`, to and from which a `state_dict` goes. Groups may set `lr`, `betas` and `eps`."""
 
     def __init__(
         self,
@@ -59,14 +73,17 @@ class Adam(torch.optim.Optimizer):
         betas: tuple[float, float] = (0.9, 0.999),
         eps: float = 1e-8,
     ) -> None:
-        super().__init__(params, {"lr": lr, "betas": betas, "eps": eps})
-        for group in self.param_groups:
-            if not (group["lr"] >= 0.0 and math.isfinite(group["lr"])):
-                raise ArgumentError(f"lr: {group['lr']} (expected 0 or more)", "argument")
-            if not all(0.0 <= beta < 1.0 for beta in group["betas"]):
-                raise ArgumentError(f"betas: {group['betas']} (expected 0..1, less than 1)", "argument")
-            if not group["eps"] >= 0.0:
-                raise ArgumentError(f"eps: {group['eps']} (expected 0 or more)", "argument")
+        super().__init__(params, {"lr": lr, "betas": betas, "eps": eps, **_OFF})
+
+    def add_param_group(self, param_group: dict[str, Any]) -> None:
+        _check({**self.defaults, **param_group})
+        super().add_param_group(param_group)
+
+    def __setstate__(self, state: dict[str, Any]) -> None:
+        groups = [{**_OFF, **group} for group in state["param_groups"]]
+        for group in groups:
+            _check(group)
+        super().__setstate__({**state, "param_groups": groups})
 
     def _moments(self, param: Tensor) -> dict[str, Any]:
         state: dict[str, Any] = self.state[param]

@@ -1,6 +1,8 @@
 """`gausset.optim`: the optimizers against torch's and against plain loops."""
 
+import copy
 import math
+import pickle
 
 import pytest
 
@@ -52,6 +54,39 @@ def test_adam_goes_on_from_a_state_of_torch():
         set_gradients(params, 9)
         each.step()
     assert all(torch.allclose(mine, value, atol=1e-6) for mine, value in zip(ours, theirs))
+
+
+def test_torch_goes_on_from_a_state_of_adam():
+    ours, theirs = parameters(), parameters()
+    optimizers = Adam(ours, lr=0.01), torch.optim.Adam(theirs, lr=0.5)
+    for step in range(5):
+        set_gradients(ours, step)
+        optimizers[0].step()
+    for mine, value in zip(ours, theirs):
+        value.data.copy_(mine.data)
+    optimizers[1].load_state_dict(copy.deepcopy(optimizers[0].state_dict()))
+    for params, each in zip((ours, theirs), optimizers):
+        set_gradients(params, 9)
+        each.step()
+    assert all(torch.allclose(mine, value, atol=1e-6) for mine, value in zip(ours, theirs))
+
+
+def test_a_state_that_adam_would_not_follow_is_refused_and_one_of_before_is_read():
+    for option, value in (("weight_decay", 0.1), ("amsgrad", True), ("maximize", True)):
+        state = torch.optim.Adam(parameters(), lr=0.5, **{option: value}).state_dict()
+        optimizer = Adam(parameters(), lr=0.01)
+        with pytest.raises(gausset.ArgumentError, match=f"{option}: {value} .expected (0|False)"):
+            optimizer.load_state_dict(state)
+        assert optimizer.param_groups[0]["lr"] == 0.01 and not optimizer.param_groups[0][option]
+        with pytest.raises(gausset.ArgumentError, match=option):
+            Adam([{"params": parameters(), option: value}])
+    old = Adam(parameters(), lr=0.5).state_dict()
+    for name in ("weight_decay", "amsgrad", "maximize"):
+        del old["param_groups"][0][name]
+    optimizer.load_state_dict(old)
+    assert optimizer.param_groups[0]["lr"] == 0.5 and optimizer.param_groups[0]["weight_decay"] == 0
+    again = pickle.loads(pickle.dumps(optimizer))
+    assert again.param_groups[0]["lr"] == 0.5 and again.defaults == optimizer.defaults
 
 
 def test_a_parameter_that_is_not_contiguous_is_updated():
