@@ -539,6 +539,7 @@ class _Meta(dict[str, Any]):
         self._batch, self._views = batch, views
 
     def fill(self) -> None:
+        """Computes the lists, once."""
         if self._tiles is None:
             return
         for name, value in self._tiles.lists.items():

@@ -308,19 +308,19 @@ def test_autocast_changes_nothing():
         covars, precis = ours.quat_scale_to_covar_preci(values["quats"], values["scales"])
         means, turned = ours.world_to_cam(values["means"], covars, values["viewmats"])
         upper = covars.reshape(-1, 9)[:, [0, 1, 2, 4, 5, 8]]
-        lens = (WIDTH, HEIGHT)
-        radii, *screen, _ = ours.fully_fused_projection(values["means"], upper, None, None, values["viewmats"], Ks, *lens)
+        lens, views = (WIDTH, HEIGHT), (values["means"], values["viewmats"])
+        radii, *screen, _ = ours.fully_fused_projection(views[0], upper, None, None, views[1], Ks, *lens)
         means2d, depths, conics = screen
         counts, ids, flat = ours.isect_tiles(means2d, radii, depths, 16, 2, 1)
         lists = (*lens, 16, ours.isect_offset_encode(ids, 2, 2, 1), flat)
         opacities, colors = (values[name].expand(2, *values[name].shape) for name in ("opacities", "colors"))
-        listed = ours.rasterize_to_indices_in_range(0, 9, torch.ones(2, HEIGHT, WIDTH), means2d, conics, opacities, *lists)
+        clear = torch.ones(2, HEIGHT, WIDTH)
+        listed = ours.rasterize_to_indices_in_range(0, 9, clear, means2d, conics, opacities, *lists)
         found = [covars, precis, means, turned, radii, *screen, counts, ids, *listed]
         found += ours.proj(means, turned, Ks, *lens)
         found += ours.rasterize_to_pixels(means2d, conics, colors, opacities, *lists)
         found += ours.accumulate(means2d, conics, opacities, colors, *listed, *lens)
         found += ours.compute_relocation(values["opacities"], values["scales"], torch.full((20,), 3), binoms)
-        views = (values["means"], values["viewmats"])
         found.append(ours.spherical_harmonics(2, *views, coeffs))
         found.append(ours.spherical_harmonics_l0(coeffs[:, :1]))
         found.append(ours.spherical_harmonics_l1_plus(2, *views, coeffs[:, 1:]))
