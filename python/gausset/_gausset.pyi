@@ -184,6 +184,7 @@ def evaluate(
     run: _Path,
     data: _Path | None,
     split: str,
+    max_resolution: int | None,
     output: _Path | None,
     lpips: _Path | None,
     force: bool,

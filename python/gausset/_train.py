@@ -125,6 +125,7 @@ def evaluate(
     *,
     data: Path | None = None,
     split: str = "test",
+    max_resolution: int | None = None,
     output: Path | None = None,
     lpips: Path | None = None,
     force: bool = False,
@@ -133,10 +134,13 @@ def evaluate(
     """Renders the views of a split and compares them with the photographs.
 
     Returns the scores as `gausset eval --json` prints them: means, and `per_image`. `run` may be a splat file; `data`
-    is then required. `split` is `test` or `train`. Comparison images are written to `output`, by default `eval` in
-    the run folder. `lpips` is a file with LPIPS weights.
+    is then required. `split` is `test` or `train`. A run is evaluated at the size it was trained at, a file with images of
+    at most `max_resolution` px (0 = as stored; default 1600). Comparison images are written to `output`, by default
+    `eval` in the run folder. `lpips` is a file with LPIPS weights.
     """
-    report = _gausset.evaluate(_path(run), data, split, output, lpips, force, device)
+    if max_resolution is not None:
+        max_resolution = whole("max_resolution", max_resolution, 0, 2**32 - 1)
+    report = _gausset.evaluate(_path(run), data, split, max_resolution, output, lpips, force, device)
     scores: dict[str, Any] = json.loads(report)
     return scores
 

@@ -154,6 +154,7 @@ pub(crate) fn evaluate(
     run: PathBuf,
     data: Option<PathBuf>,
     split: &str,
+    max_resolution: Option<u32>,
     output: Option<PathBuf>,
     lpips: Option<PathBuf>,
     force: bool,
@@ -166,8 +167,16 @@ pub(crate) fn evaluate(
             let split = split.parse::<training::Split>();
             let split = split.map_err(|error| argument(format!("split: {error}")))?;
             let device = device_options(device)?;
-            let options =
-                EvaluateOptions { data, split, output, lpips, force, device, ..EvaluateOptions::new(run) };
+            let options = EvaluateOptions {
+                data,
+                split,
+                max_resolution,
+                output,
+                lpips,
+                force,
+                device,
+                ..EvaluateOptions::new(run)
+            };
             evaluate_job(&options, host)
         },
     )?;

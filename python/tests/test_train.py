@@ -3,6 +3,7 @@ import signal
 import threading
 
 import gausset
+import numpy as np
 import pytest
 
 
@@ -41,6 +42,21 @@ def test_a_run_trains_reports_and_is_evaluated(photographs, tmp_path, settings):
 
     scores = gausset.evaluate(run, split="train", device="cpu")
     assert scores["split"] == "train" and scores["images"] == len(scores["per_image"]) == 8
+
+
+def test_a_splat_file_is_evaluated_at_a_size_and_a_run_at_its_own(photographs, tmp_path, settings):
+    start, folder = settings["init"], tmp_path / "scores"
+    scores = gausset.evaluate(start, data=photographs, max_resolution=24, output=folder, device="cpu")
+    data = gausset.Dataset(photographs, max_resolution=24)
+    index = data.test[0]
+    camera = data.cameras[index]
+    assert (camera.width, camera.height) == (24, 18)
+    rendered = gausset.render(gausset.load(start), camera, near_plane=0.01).color.clip(0, 1)
+    expected = -10 * np.log10(((rendered - data.image(index)[..., :3] / 255) ** 2).mean())
+    assert abs(scores["per_image"][0]["psnr"] - expected) < 0.05
+    run = gausset.train(photographs, tmp_path / "run", steps=1, **settings)
+    with pytest.raises(gausset.GaussetError, match="is evaluated at the size it was trained at"):
+        gausset.evaluate(run, max_resolution=24, device="cpu")
 
 
 def interrupt_once():

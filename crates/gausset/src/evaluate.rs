@@ -6,7 +6,7 @@ use std::sync::Arc;
 use gausset_core::engine::{Engine, RenderOptions};
 use gausset_core::splats_transform::Similarity;
 use gausset_io::atomic::{Disk, Overwrite, plain_reason};
-use gausset_io::dataset::{self, Dataset, Loader, LoaderOptions};
+use gausset_io::dataset::{self, Dataset, Loader, LoaderOptions, OpenOptions};
 use gausset_io::input_files::InputFiles;
 use gausset_io::run_folder::{EVALUATION_MARKER, eval_folder, evaluation_is_gausset_owned};
 use gausset_io::splat::{self, SpzAxes};
@@ -40,6 +40,8 @@ pub struct EvaluateOptions {
     pub split: Split,
     /// Definition of SSIM.
     pub ssim: SsimDefinition,
+    /// Longest side of the images in px, for a splat file; `None` = 1600, 0 = as stored. A run has its own.
+    pub max_resolution: Option<u32>,
     /// Compare at 1/N of the size: blocks of N x N pixels are averaged.
     pub reduction: u32,
     /// File with LPIPS weights; `None` = LPIPS is not measured.
@@ -72,6 +74,7 @@ impl EvaluateOptions {
             spz_frame: None,
             split: Split::Test,
             ssim: SsimDefinition::default(),
+            max_resolution: None,
             reduction: 1,
             lpips: None,
             output: None,
@@ -126,6 +129,13 @@ pub fn evaluate(options: &EvaluateOptions, host: &mut Host<'_>) -> Result<Evalua
     let is_written_to = run.as_ref().filter(|_| options.output.is_none());
     let _lock = is_written_to.map(SavedRun::lock_shared).transpose()?;
     let lpips = options.lpips.as_deref().map(read_lpips).transpose()?;
+    if run.is_some() && options.max_resolution.is_some() {
+        let line = format!(
+            "{}: is evaluated at the size it was trained at (without ⟨max-resolution⟩)",
+            options.run.display()
+        );
+        return Err(Failure::usage(line));
+    }
     let mut engine = options.device.engine_for(options.threads as usize, host)?;
     let seen = match &run {
         Some(run) => EvaluationInput::from_run(run, options, &mut *engine, host)?,
@@ -211,7 +221,9 @@ impl EvaluationInput {
             return Err(Failure::usage(line));
         };
         let file = load_splats(path, options.spz_frame, engine, host)?;
-        let open = open_beside(&file, options.allow_outside);
+        let beside = open_beside(&file, options.allow_outside);
+        let max_resolution = options.max_resolution.unwrap_or(beside.max_resolution);
+        let open = OpenOptions { max_resolution, ..beside };
         let dataset = Arc::new(dataset::open(data, &open)?);
         warn_about_dataset(&dataset, host);
         Ok(Self {

@@ -54,6 +54,9 @@ pub(crate) struct EvalArgs {
             .try_map(|name| name.parse::<SsimDefinition>())
     )]
     ssim: SsimDefinition,
+    /// Longest side of the images in px, for a splat file; 0 = as stored [default: 1600].
+    #[arg(long, value_name = "PX")]
+    max_resolution: Option<u32>,
     /// Downscale by N (mean of N x N pixels) before comparing, for runs trained at different resolutions.
     #[arg(long, value_name = "N", default_value_t = 1, value_parser = clap::value_parser!(u32).range(1..=64))]
     reduce: u32,
@@ -94,6 +97,7 @@ impl EvalArgs {
             spz_frame: self.spz.axes(),
             split: self.split,
             ssim: self.ssim,
+            max_resolution: self.max_resolution,
             reduction: self.reduce,
             lpips: self.lpips.clone(),
             output: self.output.clone(),
