@@ -1,6 +1,7 @@
 //! Formats numbers and untrusted text for messages.
 
 use std::borrow::Cow;
+use std::cmp::Ordering;
 use std::path::Path;
 
 /// Formats a byte count: `512 bytes`, `1.5 KiB`, `2.0 GiB`.
@@ -197,8 +198,56 @@ pub fn shell_quote(path: &Path) -> String {
     format!("'{}'", text.replace('\'', r"'\''"))
 }
 
+/// Compares names so that `slice_9` comes before `slice_10`.
+#[must_use]
+pub fn natural_order(a: &str, b: &str) -> Ordering {
+    let (mut left, mut right) = (a, b);
+    loop {
+        let (l, r) = (number(left), number(right));
+        if let (Some((l, after_l)), Some((r, after_r))) = (l, r) {
+            let order = l.len().cmp(&r.len()).then(l.cmp(r));
+            if order != Ordering::Equal {
+                return order;
+            }
+            (left, right) = (after_l, after_r);
+            continue;
+        }
+        let (mut l, mut r) = (left.chars(), right.chars());
+        match (l.next(), r.next()) {
+            (Some(x), Some(y)) if x == y => (left, right) = (l.as_str(), r.as_str()),
+            (None, None) => return a.cmp(b),
+            (x, y) => return x.cmp(&y),
+        }
+    }
+}
+
+/// The digits at the start without leading zeros, and the rest.
+fn number(text: &str) -> Option<(&str, &str)> {
+    let end = text.find(|c: char| !c.is_ascii_digit()).unwrap_or(text.len());
+    let (digits, rest) = text.split_at(end);
+    (end > 0).then(|| (digits.trim_start_matches('0'), rest))
+}
+
 #[cfg(test)]
 mod tests {
+    use super::natural_order;
+
+    #[test]
+    fn numbers_in_names_count_by_value() {
+        let ordered = [
+            "a/99999999999999999999999.jpg",
+            "a/img.jpg",
+            "a/img09.jpg",
+            "a/img9.jpg",
+            "a/img9b.jpg",
+            "a/img10.jpg",
+        ];
+        let mut names = ordered;
+        names.reverse();
+        names.sort_by(|a, b| natural_order(a, b));
+        assert_eq!(names, ordered);
+    }
+
     #[test]
     fn messages_have_one_line_whatever_stands_in_a_file() {
         assert_eq!(super::one_line("a \r\n\n b\x1b[31m\tc"), "a b\\u{1b}[31m\\tc");

@@ -1,13 +1,12 @@
 //! A folder of slices: one `.tif` or `.png` per slice, in the order of the numbers in their names. If all names are
 //! numbers, some below 0, signs count.
 
-use std::cmp::Ordering;
 use std::io;
 use std::path::Path;
 
 use gausset_io::image::catch_decoder_panic;
 use gausset_io::input;
-use gausset_io::text::counted;
+use gausset_io::text::{counted, natural_order};
 
 use crate::error::ContentError;
 use crate::input::checks::{ReadRequest, voxels};
@@ -103,35 +102,6 @@ fn order_signed(names: &mut [&String]) {
     if are_numbers && names.iter().any(is_signed) && !names.iter().all(is_signed) {
         names.sort_by_key(|name| number(name));
     }
-}
-
-/// Compares names so that `slice_9` comes before `slice_10`.
-fn natural_order(a: &str, b: &str) -> Ordering {
-    let (mut left, mut right) = (a, b);
-    loop {
-        let (l, r) = (number(left), number(right));
-        if let (Some((l, after_l)), Some((r, after_r))) = (l, r) {
-            let order = l.len().cmp(&r.len()).then(l.cmp(r));
-            if order != Ordering::Equal {
-                return order;
-            }
-            (left, right) = (after_l, after_r);
-            continue;
-        }
-        let (mut l, mut r) = (left.chars(), right.chars());
-        match (l.next(), r.next()) {
-            (Some(x), Some(y)) if x == y => (left, right) = (l.as_str(), r.as_str()),
-            (None, None) => return a.cmp(b),
-            (x, y) => return x.cmp(&y),
-        }
-    }
-}
-
-/// The digits at the start without leading zeros, and the rest.
-fn number(text: &str) -> Option<(&str, &str)> {
-    let end = text.find(|c: char| !c.is_ascii_digit()).unwrap_or(text.len());
-    let (digits, rest) = text.split_at(end);
-    (end > 0).then(|| (digits.trim_start_matches('0'), rest))
 }
 
 #[cfg(test)]

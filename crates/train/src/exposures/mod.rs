@@ -28,6 +28,7 @@ use gausset_io::dataset::{Dataset, ImageEntry, Loader};
 use gausset_io::image::read_header;
 use gausset_io::input;
 use gausset_io::run_folder::exposure_path;
+use gausset_io::text::natural_order;
 use serde::{Deserialize, Serialize};
 
 use metering::Metering;
@@ -357,52 +358,11 @@ fn capture_order(a: &ImageEntry, b: &ImageEntry) -> Ordering {
     folder_name(a).cmp(folder_name(b)).then_with(|| natural_order(a.stored_name(), b.stored_name()))
 }
 
-/// Compares names with the numbers in them by value: `img9` is before `img10`.
-fn natural_order(a: &str, b: &str) -> Ordering {
-    let parts = |name: &'_ str| -> Vec<(String, u64)> {
-        let mut parts = vec![(String::new(), 0)];
-        let mut rest = name;
-        while let Some(first) = rest.find(|c: char| c.is_ascii_digit()) {
-            let (text, digits) = rest.split_at(first);
-            let end = digits.find(|c: char| !c.is_ascii_digit()).unwrap_or(digits.len());
-            parts.push((text.to_owned(), digits[..end].parse().unwrap_or(u64::MAX)));
-            rest = &digits[end..];
-        }
-        parts.push((rest.to_owned(), 0));
-        parts
-    };
-    parts(a).cmp(&parts(b)).then_with(|| a.cmp(b))
-}
-
 #[cfg(test)]
 mod tests {
     use super::*;
 
     const HERE: Viewpoint = Viewpoint { centre: [0.0; 3], axis: None };
-
-    #[test]
-    fn numbers_in_names_count_by_value() {
-        let mut names = [
-            "a/img10.jpg",
-            "a/img9.jpg",
-            "a/img09.jpg",
-            "a/img.jpg",
-            "a/img9b.jpg",
-            "a/99999999999999999999999.jpg",
-        ];
-        names.sort_by(|a, b| natural_order(a, b));
-        assert_eq!(
-            names,
-            [
-                "a/99999999999999999999999.jpg",
-                "a/img09.jpg",
-                "a/img9.jpg",
-                "a/img9b.jpg",
-                "a/img10.jpg",
-                "a/img.jpg"
-            ]
-        );
-    }
 
     #[test]
     fn a_gain_lies_between_its_neighbours_and_ends_are_constant() {
