@@ -162,6 +162,7 @@ fn main() {
     let mut pictures = Pictures {
         cameras: vec![PictureCamera::new(1600, 1200, 1330.0)],
         known_focals: vec![Some(1330.0)],
+        reductions: vec![1.0],
         camera_of: vec![0; count as usize],
         pairs: PairChoice::Auto,
         near: scene.near.clone(),

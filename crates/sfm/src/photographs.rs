@@ -52,16 +52,14 @@ pub(crate) fn align(
     let model = CameraModel::from_name(&job.camera_model)
         .filter(|model| AlignmentTool::BUILT_IN_CAMERAS.contains(model))
         .ok_or_else(|| AlignError::CameraModel { model: job.camera_model.clone() })?;
-    let (mut pictures, reduction) = cameras_of(job, model)?;
+    let mut pictures = cameras_of(job, model)?;
     let pool = Pool::new(job.threads);
     let exec = Exec::best(&pool);
-    let cache = WorkCache::open(job, &format!("{FEATURES} features, pictures reduced by {reduction}"))?;
-    let mut frames = features_of(job, &pictures, (reduction, &cache), exec, stop, tell)?;
-    let options = ReconstructionOptions {
-        tolerance: TOLERANCE * reduction,
-        is_sequence: job.is_sequence,
-        seed: job.seed,
-    };
+    let cache =
+        WorkCache::open(job, &format!("{FEATURES} features, pictures of at most {} px", job.max_image_size))?;
+    let mut frames = features_of(job, &pictures, &cache, exec, stop, tell)?;
+    let options =
+        ReconstructionOptions { tolerance: TOLERANCE, is_sequence: job.is_sequence, seed: job.seed };
     let mut progress = |progress: crate::reconstruction::Progress| report_stage(tell, progress);
     let found =
         reconstruct_pictures(&mut frames, &mut pictures, options, Some(&cache), exec, stop, &mut progress)
@@ -70,27 +68,33 @@ pub(crate) fn align(
     finished(job, model, frame_facts(&frames, &found))
 }
 
-/// The cameras of the photographs, and the largest reduction of one (1 = none).
-fn cameras_of(job: &AlignJob, model: CameraModel) -> Result<(Pictures, f64), AlignError> {
+/// The cameras of the photographs.
+fn cameras_of(job: &AlignJob, model: CameraModel) -> Result<Pictures, AlignError> {
     let mut groups: BTreeMap<String, u32> = BTreeMap::new();
     let mut pictures = Pictures {
         cameras: Vec::new(),
         known_focals: Vec::new(),
+        reductions: Vec::new(),
         camera_of: Vec::new(),
         pairs: job.pairs.clone(),
         near: near_pairs(&job.ground_positions),
     };
-    let mut reduction = 1.0f64;
     for frame in &job.frames {
         let name = &frame.images[0];
-        let header = read_header(&job.image_folder.join(name))?;
+        let path = job.image_folder.join(name);
+        let mut header = read_header(&path)?;
+        let about = job.metadata.get(name);
+        if let Some(original) = about.and_then(|original| read_header(original).ok()) {
+            header.focal_35mm = original.focal_35mm;
+        }
         let folder = Path::new(name).parent().map(|p| p.to_string_lossy().into_owned()).unwrap_or_default();
         let of_group = match job.cameras {
             CameraSharing::Single => String::new(),
-            CameraSharing::PerFolder => folder,
-            CameraSharing::Auto => {
-                let exif = read_exif(&job.image_folder.join(name)).unwrap_or_default();
-                format!("{:?} {:?} {:?}", exif.make, exif.model, header.focal_35mm)
+            // A folder may hold several lenses, or one that zooms.
+            CameraSharing::PerFolder | CameraSharing::Auto => {
+                let exif = read_exif(about.unwrap_or(&path)).unwrap_or_default();
+                let folder = if job.cameras == CameraSharing::Auto { String::new() } else { folder };
+                format!("{folder} {:?} {:?} {:?}", exif.make, exif.model, header.focal_35mm)
             }
         };
         let key = format!("{}x{} {of_group}", header.width, header.height);
@@ -103,11 +107,11 @@ fn cameras_of(job: &AlignJob, model: CameraModel) -> Result<(Pictures, f64), Ali
             let plain = PictureCamera { model, ..PictureCamera::new(width, height, 1.0) };
             pictures.cameras.push(PictureCamera { focal: focal.unwrap_or(plain.default_focal()), ..plain });
             pictures.known_focals.push(focal);
-            reduction = reduction.max(side / f64::from(job.max_image_size.max(1)));
+            pictures.reductions.push((side / f64::from(job.max_image_size.max(1))).max(1.0));
         }
         pictures.camera_of.push(camera);
     }
-    Ok((pictures, reduction))
+    Ok(pictures)
 }
 
 /// Focal length in px that the metadata of a picture state.
@@ -121,7 +125,7 @@ pub fn focal_of_metadata(header: &ImageHeader) -> Option<f64> {
 fn features_of(
     job: &AlignJob,
     pictures: &Pictures,
-    (reduction, cache): (f64, &WorkCache<'_>),
+    cache: &WorkCache<'_>,
     exec: Exec<'_>,
     stop: &AtomicBool,
     tell: &mut dyn FnMut(&AlignProgress),
@@ -145,7 +149,8 @@ fn features_of(
             let result = if stop.load(Ordering::Relaxed) {
                 Err(AlignError::Stopped)
             } else {
-                let camera = &pictures.cameras[pictures.camera_of[frame] as usize];
+                let camera = pictures.camera_of[frame] as usize;
+                let (camera, reduction) = (&pictures.cameras[camera], pictures.reductions[camera]);
                 cache.features(frame, || features_of_picture(job, frame, camera, reduction, exec))
             };
             if let Ok(mut slot) = slots[at].lock() {
@@ -177,8 +182,7 @@ fn features_of_picture(
     }
     let size = found.map(|side| (f64::from(side) / reduction).round().max(1.0) as u32);
     let picture = downscale(picture, size[0], size[1]);
-    let mask = job.mask_folder.as_ref().map(|folder| folder.join(format!("{name}.png")));
-    let mask = mask.filter(|path| path.is_file()).map(|path| keep_of(&path, size)).transpose()?;
+    let mask = job.masks.get(name).map(|path| keep_of(path, size)).transpose()?;
     let picture = ViewImage { width: size[0], height: size[1], rgb: picture.rgb, mask };
     let scale = f64::from(camera.width) / f64::from(size[0]);
     Ok(features::extract_from_picture(&picture, camera, scale, FEATURES, exec.level))

@@ -107,6 +107,7 @@ impl Capture {
         };
         let mut pictures = Pictures {
             cameras: self.cameras.iter().map(guess).collect(),
+            reductions: vec![1.0; self.cameras.len()],
             known_focals: self.cameras.iter().map(|c| known_focal.then_some(1.04 * c.focal)).collect(),
             camera_of: (0..self.poses.len()).map(|k| (k % self.cameras.len()) as u32).collect(),
             pairs: PairChoice::Auto,
@@ -193,6 +194,7 @@ fn pictures_of_nothing_in_common_stay_without_poses() {
     let mut pictures = Pictures {
         cameras: capture.cameras.clone(),
         known_focals: vec![None],
+        reductions: vec![1.0],
         camera_of: vec![0; 3],
         pairs: PairChoice::Auto,
         near: Vec::new(),
@@ -211,4 +213,20 @@ fn pictures_of_nothing_in_common_stay_without_poses() {
     );
     let found = found.expect("not stopped");
     assert!(found.poses.iter().all(Option::is_none) && found.landmarks.is_empty());
+}
+
+#[test]
+fn a_telephoto_lens_does_not_tighten_the_tolerance_of_a_wide_one() {
+    let cameras = [560.0, 4480.0].map(|focal| PictureCamera::new(800, 600, focal)).to_vec();
+    let capture = Capture::arc(16, 150.0, cameras);
+    let (found, _) = capture.reconstruct(true, 2);
+    let wide = (0..16).step_by(2);
+    let pairs: Vec<(Pose, Pose)> =
+        wide.clone().filter_map(|k| Some((found.poses[k]?, capture.poses[k]))).collect();
+    assert_eq!(pairs.len(), 8, "registered");
+    let errors = compare(&pairs, &(0..8).collect::<Vec<u32>>()).expect("comparable");
+    assert!(errors.rotation.worst < 0.05, "{:?}", errors.rotation);
+    let seen: usize =
+        found.landmarks.iter().flat_map(|point| &point.observations).filter(|o| o[0] % 2 == 0).count();
+    assert!(seen > 8 * 300, "{seen} of about {} observations of the wide lens", 8 * POINTS);
 }

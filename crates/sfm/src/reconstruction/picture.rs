@@ -313,6 +313,8 @@ pub struct Pictures {
     pub cameras: Vec<PictureCamera>,
     /// Focal length of the metadata of each, px.
     pub known_focals: Vec<Option<f64>>,
+    /// Reduction of the pictures of each before features were found (1 = none): errors are in px of the reduced picture.
+    pub reductions: Vec<f64>,
     /// Index of the camera of each picture.
     pub camera_of: Vec<u32>,
     /// Which pairs are matched.
@@ -324,6 +326,16 @@ pub struct Pictures {
 impl Pictures {
     pub(crate) fn camera(&self, frame: usize) -> &PictureCamera {
         &self.cameras[self.camera_of[frame] as usize]
+    }
+
+    /// Angle that `factor * tolerance` px of the reduced picture of a camera span, radians.
+    pub(crate) fn angle_of(&self, camera: usize, factor: f64, tolerance: f64) -> f64 {
+        factor * (tolerance * self.reductions[camera]) / self.cameras[camera].focal.max(1.0)
+    }
+
+    /// The largest reduction.
+    pub(crate) fn coarsest(&self) -> f64 {
+        self.reductions.iter().copied().fold(1.0, f64::max)
     }
 }
 

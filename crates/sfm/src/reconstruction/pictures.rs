@@ -14,8 +14,8 @@ use crate::reconstruction::focal::estimate_focal;
 use crate::reconstruction::pairs::PairHints;
 use crate::reconstruction::picture::{CAMERA_PARAMETERS, FOCALS_TRIED, PictureCamera, Pictures};
 use crate::reconstruction::reconstruct::{
-    Landmark, MatchStore, MatchedPair, Progress, Reconstruction, ReconstructionOptions, Stage, Stopped,
-    VerifiedPair, adjust, bearing, drop_weak_poses, initial_poses, match_pairs, triangulate_tracks,
+    Landmark, MatchStore, MatchedPair, PairTolerance, Progress, Reconstruction, ReconstructionOptions, Stage,
+    Stopped, VerifiedPair, adjust, bearing, drop_weak_poses, initial_poses, match_pairs, triangulate_tracks,
     tried_pairs, verify_pairs,
 };
 use crate::reconstruction::resection::{Sight, resect};
@@ -41,7 +41,7 @@ const PAIRS_TRIED: usize = 40;
 const NEIGHBOURS_TRIED: usize = 6;
 
 /// As [`reconstruct`](super::reconstruct()), for pictures of cameras that are estimated as well. Features must have their positions in the
-/// stored picture; their bearings are set. `tolerance` is in px of the stored picture.
+/// stored picture; their bearings are set. `tolerance` is in px of the reduced picture.
 ///
 /// # Errors
 /// The stop flag was set.
@@ -54,11 +54,7 @@ pub fn reconstruct_pictures(
     stop: &AtomicBool,
     tell: &mut dyn FnMut(Progress),
 ) -> Result<Reconstruction, Stopped> {
-    let sharpest = |pictures: &Pictures| pictures.cameras.iter().map(|c| c.focal).fold(1.0, f64::max);
-    let within = |factor: f64, focal: f64| ReconstructionOptions {
-        tolerance: factor * options.tolerance / focal,
-        ..options
-    };
+    let within = |pictures: &Pictures, factor: f64| Angles::new(pictures, factor, options.tolerance);
     set_bearings(frames, pictures);
     let hints = PairHints { near: &pictures.near, is_sequence: options.is_sequence };
     let matched = match_pairs(frames, (&pictures.pairs, hints), store, exec, stop, tell)?;
@@ -66,30 +62,24 @@ pub fn reconstruct_pictures(
     let mut report = |done| tell(Progress { stage: Stage::Mapping, done, total: 2 + PICTURE_ROUNDS.len() });
     report(0);
     if pictures.known_focals.iter().any(Option::is_none) {
-        let loose = within(UNKNOWN_FOCAL, sharpest(pictures));
-        let verified = verify_pairs(frames, &matched, loose, exec, stop)?;
+        let loose = within(pictures, UNKNOWN_FOCAL);
+        let verified =
+            verify_pairs(frames, &matched, (&|a, b| loose.of_pair(a, b), options.seed), exec, stop)?;
         let open = estimate_focals(frames, pictures, &verified);
         set_bearings(frames, pictures);
         if !open.is_empty() {
-            choose_focals(
-                frames,
-                pictures,
-                &open,
-                &matched,
-                &|factor, focal| within(factor, focal),
-                exec,
-                stop,
-            )?;
+            choose_focals(frames, pictures, &open, &matched, options, exec, stop)?;
         }
     }
     report(1);
-    let lens = within(UNKNOWN_LENS, sharpest(pictures));
-    let mut verified = verify_pairs(frames, &matched, lens, exec, stop)?;
+    let lens = within(pictures, UNKNOWN_LENS);
+    let of_pair = |a: usize, b: usize| lens.of_pair(a, b);
+    let mut verified = verify_pairs(frames, &matched, (&of_pair, options.seed), exec, stop)?;
     let pairs: Vec<[usize; 2]> = verified.iter().map(|v| [v.a, v.b]).collect();
     let rotations: Vec<MatchedRotation> =
         verified.iter().map(|v| ([v.a, v.b], v.relative.rotation, v.matches.len())).collect();
     let mut others = verified.clone();
-    let Some(mut poses) = initial_poses(frames, &mut verified, lens.tolerance) else {
+    let Some(mut poses) = initial_poses(frames, &mut verified, &of_pair) else {
         return Ok(Reconstruction { poses: vec![None; frames.len()], landmarks: Vec::new(), pairs, tried });
     };
     // Tracks begin with the pairs that agree on the poses. The others reach the frames that have none yet.
@@ -107,27 +97,49 @@ pub fn reconstruct_pictures(
         }
         report(2 + round);
         if round == MATCHES_AGAIN {
-            let tolerance = within(UNKNOWN_LENS, sharpest(pictures)).tolerance;
-            choose_matches(&mut verified, &matched, frames, &poses, tolerance);
+            let lens = within(pictures, UNKNOWN_LENS);
+            choose_matches(&mut verified, &matched, frames, &poses, &|a, b| lens.of_pair(a, b));
             tracks = tracks_of(&counts, &verified);
         }
-        let tolerance = within(factor, sharpest(pictures)).tolerance;
-        let mut points = triangulate_tracks(&tracks, frames, &poses, tolerance, exec);
+        let angles = within(pictures, factor);
+        let mut points = triangulate_tracks(&tracks, frames, &poses, &|frame| angles.of_frame(frame), exec);
         drop_weak_poses(&mut poses, &mut points);
-        let huber = 0.5 * options.tolerance;
+        let huber = 0.5 * (options.tolerance * pictures.coarsest());
         adjust(&mut poses, &mut points, frames, Some((pictures, adjusts_cameras)), huber, steps, exec, stop);
         set_bearings(frames, pictures);
-        let tolerance = within(factor.max(2.0), sharpest(pictures)).tolerance;
-        register_missing(&mut poses, &points, &tracks, frames, &rotations, (tolerance, options.seed));
+        let angles = within(pictures, factor.max(2.0));
+        register_missing(&mut poses, &points, &tracks, frames, &rotations, (&angles, options.seed));
     }
     if stop.load(Ordering::Relaxed) {
         return Err(Stopped);
     }
-    let mut points =
-        triangulate_tracks(&tracks, frames, &poses, within(1.0, sharpest(pictures)).tolerance, exec);
+    let angles = within(pictures, 1.0);
+    let mut points = triangulate_tracks(&tracks, frames, &poses, &|frame| angles.of_frame(frame), exec);
     drop_weak_poses(&mut poses, &mut points);
     report(2 + PICTURE_ROUNDS.len());
     Ok(Reconstruction { poses, landmarks: points, pairs, tried })
+}
+
+/// Largest angles between bearings and their predictions, each by the focal length of its picture: a telephoto lens among
+/// wide ones must not tighten theirs.
+struct Angles(Vec<f64>);
+
+impl Angles {
+    /// `factor * tolerance` px of the reduced pictures.
+    fn new(pictures: &Pictures, factor: f64, tolerance: f64) -> Self {
+        let of_camera: Vec<f64> =
+            (0..pictures.cameras.len()).map(|camera| pictures.angle_of(camera, factor, tolerance)).collect();
+        Self(pictures.camera_of.iter().map(|&camera| of_camera[camera as usize]).collect())
+    }
+
+    fn of_frame(&self, frame: usize) -> f64 {
+        self.0[frame]
+    }
+
+    /// The angle of the coarser picture.
+    fn of_pair(&self, a: usize, b: usize) -> f64 {
+        self.0[a].max(self.0[b])
+    }
 }
 
 /// Joins the matches of pairs to tracks, those of the first pairs first.
@@ -143,7 +155,7 @@ fn choose_matches(
     matched: &[MatchedPair],
     frames: &[Features],
     poses: &[Option<Pose>],
-    tolerance: f64,
+    tolerance: PairTolerance<'_>,
 ) {
     let matched: BTreeMap<[usize; 2], &MatchedPair> = matched.iter().map(|m| ([m.a, m.b], m)).collect();
     for pair in pairs.iter_mut() {
@@ -154,7 +166,8 @@ fn choose_matches(
         let relative = b.compose(&a.inverse());
         let rays = |&[i, j]: &[u32; 2]| [bearing(frames, pair.a, i), bearing(frames, pair.b, j)];
         let rays: Vec<[[f64; 3]; 2]> = all.matches.iter().map(rays).collect();
-        let agree = two_view::inliers(&relative.rotation, relative.translation, &rays, tolerance);
+        let agree =
+            two_view::inliers(&relative.rotation, relative.translation, &rays, tolerance(pair.a, pair.b));
         if agree.len() > pair.matches.len() {
             pair.matches = agree.into_iter().map(|k| all.matches[k as usize]).collect();
         }
@@ -176,7 +189,7 @@ fn choose_focals(
     pictures: &mut Pictures,
     open: &[usize],
     matched: &[MatchedPair],
-    within: &dyn Fn(f64, f64) -> ReconstructionOptions,
+    options: ReconstructionOptions,
     exec: Exec<'_>,
     stop: &AtomicBool,
 ) -> Result<(), Stopped> {
@@ -192,8 +205,9 @@ fn choose_focals(
     for which in 0..FOCALS_TRIED {
         set(pictures, which);
         set_bearings(frames, pictures);
-        let sharpest = pictures.cameras.iter().map(|c| c.focal).fold(1.0, f64::max);
-        let verified = verify_pairs(frames, &pairs, within(1.0, sharpest), exec, stop)?;
+        let angles = Angles::new(pictures, 1.0, options.tolerance);
+        let verified =
+            verify_pairs(frames, &pairs, (&|a, b| angles.of_pair(a, b), options.seed), exec, stop)?;
         let count = verified.iter().map(|pair| pair.matches.len()).sum();
         if best.is_none_or(|(most, _)| count > most) {
             best = Some((count, which));
@@ -248,7 +262,7 @@ fn register_missing(
     tracks: &[Vec<TrackElement>],
     frames: &[Features],
     matched: &[MatchedRotation],
-    (tolerance, seed): (f64, u32),
+    (angles, seed): (&Angles, u32),
 ) {
     if poses.iter().all(Option::is_some) {
         return;
@@ -285,7 +299,7 @@ fn register_missing(
             .collect();
         neighbours.sort_by_key(|(count, _)| std::cmp::Reverse(*count));
         let rotations: Vec<Mat3> = neighbours.into_iter().take(NEIGHBOURS_TRIED).map(|(_, r)| r).collect();
-        if let Some(pose) = resect(&sights[frame], &rotations, tolerance, [seed, frame as u32]) {
+        if let Some(pose) = resect(&sights[frame], &rotations, angles.of_frame(frame), [seed, frame as u32]) {
             found.push((frame, pose));
         }
     }
@@ -296,7 +310,8 @@ fn register_missing(
 
 /// The cameras as unknowns of an adjustment.
 pub(super) fn adjusted_cameras(pictures: &Pictures, is_free: bool) -> Vec<AdjustedCamera> {
-    let adjusted = |(camera, known): (&PictureCamera, &Option<f64>)| {
+    let coarsest = pictures.coarsest();
+    let adjusted = |((camera, known), reduction): ((&PictureCamera, &Option<f64>), &f64)| {
         let plain = PictureCamera::new(camera.width, camera.height, known.unwrap_or(camera.default_focal()));
         let of_focal = FOCAL_DEVIATIONS[usize::from(known.is_none())];
         let [a, b, c, d, of_aspect] = camera.deviations();
@@ -305,9 +320,10 @@ pub(super) fn adjusted_cameras(pictures: &Pictures, is_free: bool) -> Vec<Adjust
             expected: plain.parameters(),
             weights: [of_focal, a, b, c, d, of_aspect].map(|deviation| 1.0 / (deviation * deviation)),
             free: if is_free { camera.free() } else { [false; CAMERA_PARAMETERS] },
+            error_scale: coarsest / reduction,
         }
     };
-    pictures.cameras.iter().zip(&pictures.known_focals).map(adjusted).collect()
+    pictures.cameras.iter().zip(&pictures.known_focals).zip(&pictures.reductions).map(adjusted).collect()
 }
 
 #[cfg(test)]
@@ -338,7 +354,7 @@ mod tests {
                 is_pure_rotation: false,
             };
             let mut pairs = vec![VerifiedPair { a: 0, b: 1, relative, matches }];
-            choose_matches(&mut pairs, &matched, &frames, &[Some(origin), Some(pose)], 1e-3);
+            choose_matches(&mut pairs, &matched, &frames, &[Some(origin), Some(pose)], &|_, _| 1e-3);
             pairs[0].matches.iter().map(|m| m[0]).collect::<Vec<u32>>()
         };
         let all: Vec<u32> = (0..40).collect();

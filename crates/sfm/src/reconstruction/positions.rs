@@ -37,7 +37,7 @@ pub(crate) struct DirectedPair {
 pub(crate) fn average_positions(
     rotations: &[Mat3],
     pairs: &[DirectedPair],
-    tolerance: f64,
+    tolerance: &dyn Fn(usize, usize) -> f64,
     bearing: &dyn Fn(usize, u32) -> [f64; 3],
 ) -> Option<Vec<Option<[f64; 3]>>> {
     let moving: Vec<&DirectedPair> = pairs.iter().filter(|pair| !pair.is_rotation).collect();
@@ -48,7 +48,7 @@ pub(crate) fn average_positions(
         let in_world = |frame: usize, feature| transpose_mul_vec(&rotations[frame], bearing(frame, feature));
         let rays: Vec<[[f64; 3]; 2]> =
             pair.matches.iter().map(|&[a, b]| [in_world(pair.from, a), in_world(pair.to, b)]).collect();
-        let direction = refine_direction(pair.direction, &rays, tolerance);
+        let direction = refine_direction(pair.direction, &rays, tolerance(pair.from, pair.to));
         directions.push(direction);
         let [from, to] = log_depths(direction, &pair.matches, &rays);
         ends[pair.from].push((index, from));
@@ -254,7 +254,7 @@ mod tests {
             let ray: [f64; 3] = std::array::from_fn(|k| point[k] - centres[frame][k]);
             mul_vec(&rotations[frame], ray.map(|v| v / norm(ray)))
         };
-        let found = average_positions(&rotations, &pairs, 2e-3, &bearing).expect("positions");
+        let found = average_positions(&rotations, &pairs, &|_, _| 2e-3, &bearing).expect("positions");
         let found: Vec<[f64; 3]> = found.into_iter().map(|centre| centre.expect("a position")).collect();
         let way =
             |list: &[[f64; 3]], k: usize| -> [f64; 3] { std::array::from_fn(|i| list[k][i] - list[0][i]) };

@@ -116,11 +116,12 @@ pub fn reconstruct(
     let hints = PairHints { near: &[], is_sequence: options.is_sequence };
     let matched = match_pairs(frames, (&PairChoice::Auto, hints), store, exec, stop, tell)?;
     let tried = tried_pairs(frames.len(), &matched);
-    let mut verified = verify_pairs(frames, &matched, options, exec, stop)?;
+    let of_pair = |_: usize, _: usize| options.tolerance;
+    let mut verified = verify_pairs(frames, &matched, (&of_pair, options.seed), exec, stop)?;
     let pairs: Vec<[usize; 2]> = verified.iter().map(|v| [v.a, v.b]).collect();
     let mut report = |done| tell(Progress { stage: Stage::Mapping, done, total: 1 + ROUNDS.len() });
     report(0);
-    let Some(mut poses) = initial_poses(frames, &mut verified, options.tolerance) else {
+    let Some(mut poses) = initial_poses(frames, &mut verified, &of_pair) else {
         return Ok(Reconstruction { poses: vec![None; frames.len()], landmarks: Vec::new(), pairs, tried });
     };
     // Best first, so that tracks begin with the most reliable matches.
@@ -132,7 +133,7 @@ pub fn reconstruct(
             return Err(Stopped);
         }
         report(1 + round);
-        let mut points = triangulate_tracks(&tracks, frames, &poses, factor * options.tolerance, exec);
+        let mut points = triangulate_tracks(&tracks, frames, &poses, &|_| factor * options.tolerance, exec);
         drop_weak_poses(&mut poses, &mut points);
         adjust(&mut poses, &mut points, frames, None, 0.5 * options.tolerance, steps, exec, stop);
     }
@@ -140,7 +141,7 @@ pub fn reconstruct(
         return Err(Stopped);
     }
     // Removes observations whose error the last adjustment has raised above the tolerance.
-    let mut points = triangulate_tracks(&tracks, frames, &poses, options.tolerance, exec);
+    let mut points = triangulate_tracks(&tracks, frames, &poses, &|_| options.tolerance, exec);
     drop_weak_poses(&mut poses, &mut points);
     report(1 + ROUNDS.len());
     Ok(Reconstruction { poses, landmarks: points, pairs, tried })
@@ -216,11 +217,16 @@ pub(super) fn tried_pairs(count: usize, matched: &[MatchedPair]) -> Vec<usize> {
     tried
 }
 
+/// Largest angle between a bearing of a frame and its prediction, radians.
+pub(super) type FrameTolerance<'a> = &'a (dyn Fn(usize) -> f64 + Sync);
+/// The same between bearings of two frames.
+pub(super) type PairTolerance<'a> = &'a (dyn Fn(usize, usize) -> f64 + Sync);
+
 /// The pairs with a relative pose, and the matches that agree with it.
 pub(super) fn verify_pairs<P: Borrow<MatchedPair> + Sync>(
     frames: &[Features],
     matched: &[P],
-    options: ReconstructionOptions,
+    (tolerance, seed): (PairTolerance<'_>, u32),
     exec: Exec<'_>,
     stop: &AtomicBool,
 ) -> Result<Vec<VerifiedPair>, Stopped> {
@@ -231,12 +237,8 @@ pub(super) fn verify_pairs<P: Borrow<MatchedPair> + Sync>(
         let MatchedPair { a, b, matches } = matched[index].borrow();
         let rays: Vec<[[f64; 3]; 2]> =
             matches.iter().map(|&[i, j]| [bearing(frames, *a, i), bearing(frames, *b, j)]).collect();
-        let relative = two_view::estimate_relative_pose(
-            &rays,
-            options.tolerance,
-            [options.seed, index as u32],
-            exec.level,
-        )?;
+        let relative =
+            two_view::estimate_relative_pose(&rays, tolerance(*a, *b), [seed, index as u32], exec.level)?;
         let matches = relative.inliers.iter().map(|&k| matches[k as usize]).collect();
         Some(VerifiedPair { a: *a, b: *b, relative, matches })
     });
@@ -250,7 +252,7 @@ pub(super) fn verify_pairs<P: Borrow<MatchedPair> + Sync>(
 pub(super) fn initial_poses(
     frames: &[Features],
     verified: &mut Vec<VerifiedPair>,
-    tolerance: f64,
+    tolerance: PairTolerance<'_>,
 ) -> Option<Vec<Option<Pose>>> {
     let is_in = largest_component(&components(frames.len(), verified.iter().map(|v| [v.a, v.b])));
     verified.retain(|v| is_in[v.a]);
@@ -271,7 +273,7 @@ fn poses_of(
     frames: &[Features],
     verified: &mut Vec<VerifiedPair>,
     is_in: &[bool],
-    tolerance: f64,
+    tolerance: PairTolerance<'_>,
 ) -> Option<(Vec<Mat3>, Vec<Option<[f64; 3]>>)> {
     let places = compact_indices(is_in);
     let count = is_in.iter().filter(|is_in| **is_in).count();
@@ -307,7 +309,7 @@ pub(super) fn triangulate_tracks(
     tracks: &[Vec<TrackElement>],
     frames: &[Features],
     poses: &[Option<Pose>],
-    tolerance: f64,
+    tolerance: FrameTolerance<'_>,
     exec: Exec<'_>,
 ) -> Vec<Landmark> {
     /// Tracks per task.
@@ -319,11 +321,14 @@ pub(super) fn triangulate_tracks(
             .filter_map(|sight| {
                 let frame = sight.frame as usize;
                 let (pose, centre) = (poses[frame]?, centres[frame]?);
-                Some((*sight, Ray::new(&pose, centre, bearing(frames, frame, sight.feature))))
+                Some((
+                    *sight,
+                    Ray::new(&pose, centre, bearing(frames, frame, sight.feature), tolerance(frame)),
+                ))
             })
             .collect();
         let rays: Vec<Ray> = seen.iter().map(|(_, ray)| *ray).collect();
-        let (position, used) = triangulate(&rays, tolerance, MIN_TRIANGULATION_ANGLE)?;
+        let (position, used) = triangulate(&rays, MIN_TRIANGULATION_ANGLE)?;
         let sights = used.iter().map(|&k| [seen[k].0.frame, seen[k].0.feature]).collect();
         Some(Landmark { position, observations: sights })
     };
@@ -350,7 +355,8 @@ pub(super) fn drop_weak_poses(poses: &mut [Option<Pose>], points: &mut Vec<Landm
     }
 }
 
-/// Bundle adjustment; of pictures with their cameras, if these are adjusted. `huber` is in radians, or in px for pictures.
+/// Bundle adjustment; of pictures with their cameras, if these are adjusted. `huber` is in radians, or for pictures
+/// in px of those that were reduced the most.
 #[allow(clippy::too_many_arguments)]
 pub(super) fn adjust(
     poses: &mut [Option<Pose>],

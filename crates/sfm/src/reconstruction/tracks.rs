@@ -58,11 +58,13 @@ pub(crate) fn build_tracks<'a>(
 pub(crate) struct Ray {
     pub(crate) centre: [f64; 3],
     pub(crate) direction: [f64; 3],
+    /// Largest angle to its point, radians.
+    pub(crate) tolerance: f64,
 }
 
 impl Ray {
-    pub(crate) fn new(pose: &Pose, centre: [f64; 3], bearing: [f64; 3]) -> Self {
-        Self { centre, direction: transpose_mul_vec(&pose.rotation, bearing) }
+    pub(crate) fn new(pose: &Pose, centre: [f64; 3], bearing: [f64; 3], tolerance: f64) -> Self {
+        Self { centre, direction: transpose_mul_vec(&pose.rotation, bearing), tolerance }
     }
 
     /// Angle to a point, radians.
@@ -72,9 +74,9 @@ impl Ray {
     }
 }
 
-/// Triangulates rays: returns the point and the rays used. The worst ray is removed until none is off by more than
-/// `tolerance`. `None` if fewer than two remain, or no two of them meet at an angle of at least `parallax`.
-pub(crate) fn triangulate(rays: &[Ray], tolerance: f64, parallax: f64) -> Option<([f64; 3], Vec<usize>)> {
+/// Triangulates rays: returns the point and the rays used. The worst ray is removed until none is off by more than its
+/// tolerance. `None` if fewer than two remain, or no two of them meet at an angle of at least `parallax`.
+pub(crate) fn triangulate(rays: &[Ray], parallax: f64) -> Option<([f64; 3], Vec<usize>)> {
     let mut used: Vec<usize> = (0..rays.len()).collect();
     while used.len() >= 2 {
         let widest = used.iter().enumerate().flat_map(|(at, &a)| used[at + 1..].iter().map(move |&b| (a, b)));
@@ -90,10 +92,10 @@ pub(crate) fn triangulate(rays: &[Ray], tolerance: f64, parallax: f64) -> Option
         let point = closest_point(rays, &used)?;
         let (at, worst) = used
             .iter()
-            .map(|&ray| rays[ray].angle_to(point))
+            .map(|&ray| rays[ray].angle_to(point) / rays[ray].tolerance)
             .enumerate()
             .fold((0, 0.0), |worst, (at, off)| if off > worst.1 { (at, off) } else { worst });
-        if worst <= tolerance {
+        if worst <= 1.0 {
             return Some((point, used));
         }
         used.remove(at);
@@ -102,14 +104,16 @@ pub(crate) fn triangulate(rays: &[Ray], tolerance: f64, parallax: f64) -> Option
 }
 
 /// Approximately the point with the least sum of squared angles to rays: least squared distances, each weighted by the
-/// distance along the ray in the previous iteration.
+/// distance along the ray in the previous iteration and by its tolerance.
 fn closest_point(rays: &[Ray], used: &[usize]) -> Option<[f64; 3]> {
-    let mut weights = vec![1.0; used.len()];
+    let finest = used.iter().map(|&ray| rays[ray].tolerance).fold(f64::INFINITY, f64::min);
+    let precision = |ray: usize| (finest / rays[ray].tolerance).powi(2);
+    let mut weights: Vec<f64> = used.iter().map(|&ray| precision(ray)).collect();
     let mut point = [0.0; 3];
     for _ in 0..4 {
         let (mut a, mut b) = ([[0.0; 3]; 3], [0.0; 3]);
         for (&ray, &weight) in used.iter().zip(&weights) {
-            let Ray { centre, direction: d } = rays[ray];
+            let Ray { centre, direction: d, .. } = rays[ray];
             for i in 0..3 {
                 for j in 0..3 {
                     let across = weight * (f64::from(u8::from(i == j)) - d[i] * d[j]);
@@ -121,7 +125,7 @@ fn closest_point(rays: &[Ray], used: &[usize]) -> Option<[f64; 3]> {
         point = gausset_core::matrix::mul_vec(&inverse_symmetric(&a)?, b);
         for (&ray, weight) in used.iter().zip(&mut weights) {
             let way: [f64; 3] = std::array::from_fn(|k| point[k] - rays[ray].centre[k]);
-            *weight = 1.0 / dot(way, way).max(1e-12);
+            *weight = precision(ray) / dot(way, way).max(1e-12);
         }
     }
     point.iter().all(|v| v.is_finite()).then_some(point)
@@ -147,20 +151,20 @@ mod tests {
         let point = [1.0, -2.0, 4.0];
         let towards = |centre: [f64; 3], target: [f64; 3]| {
             let way: [f64; 3] = std::array::from_fn(|k| target[k] - centre[k]);
-            Ray { centre, direction: way.map(|v| v / norm(way)) }
+            Ray { centre, direction: way.map(|v| v / norm(way)), tolerance: 1e-3 }
         };
         let mut rays: Vec<Ray> = [[0.0; 3], [1.0, 0.0, 0.0], [0.0, 1.0, 0.5], [-1.0, 0.3, 0.0]]
             .map(|c| towards(c, point))
             .to_vec();
         rays.push(towards([2.0, 0.0, 0.0], [0.0, 3.0, 3.0]));
-        let (found, used) = triangulate(&rays, 1e-3, 0.02).expect("a point");
+        let (found, used) = triangulate(&rays, 0.02).expect("a point");
         assert!(norm(std::array::from_fn(|k| found[k] - point[k])) < 1e-9);
         assert_eq!(used, [0, 1, 2, 3]);
         // The point is behind one of the panoramas.
         let backwards = [towards([0.0; 3], point), towards([1.0, 0.0, 0.0], [1.0, 2.0, -4.0])];
-        assert!(triangulate(&backwards, 1e-3, 0.02).is_none());
+        assert!(triangulate(&backwards, 0.02).is_none());
         // Too far away.
         let far = [towards([0.0; 3], [0.0, 0.0, 500.0]), towards([1.0, 0.0, 0.0], [0.0, 0.0, 500.0])];
-        assert!(triangulate(&far, 1e-3, 0.02).is_none());
+        assert!(triangulate(&far, 0.02).is_none());
     }
 }

@@ -59,6 +59,8 @@ pub(crate) struct AdjustedCamera {
     pub(crate) weights: [f64; CAMERA_PARAMETERS],
     /// Which parameters are adjusted.
     pub(crate) free: [bool; CAMERA_PARAMETERS],
+    /// Factor of the errors of its pixels.
+    pub(crate) error_scale: f64,
 }
 
 impl AdjustedCamera {
@@ -90,7 +92,8 @@ impl BundleProblem {
         match o.target {
             Target::Bearing(bearing) => huber_loss(pose, point, bearing, huber),
             Target::Pixel { camera, pixel } => {
-                huber_loss_pixel(pose, point, &self.cameras[camera as usize].camera, pixel, huber)
+                let AdjustedCamera { camera, error_scale, .. } = &self.cameras[camera as usize];
+                huber_loss_pixel(pose, point, (camera, *error_scale), pixel, huber)
             }
         }
     }
@@ -100,8 +103,8 @@ impl BundleProblem {
         match o.target {
             Target::Bearing(bearing) => linearise(pose, point, bearing, huber),
             Target::Pixel { camera, pixel } => {
-                let AdjustedCamera { camera, free, .. } = &self.cameras[camera as usize];
-                linearise_pixel(pose, point, camera, pixel, (huber, *free))
+                let AdjustedCamera { camera, free, error_scale, .. } = &self.cameras[camera as usize];
+                linearise_pixel(pose, point, (camera, *error_scale), pixel, (huber, *free))
             }
         }
     }
@@ -296,6 +299,7 @@ mod tests {
             problem.cameras = real
                 .iter()
                 .map(|&camera| AdjustedCamera {
+                    error_scale: 1.0,
                     camera,
                     expected: PictureCamera::new(800, 600, camera.focal).parameters(),
                     weights: [1e-6; CAMERA_PARAMETERS],

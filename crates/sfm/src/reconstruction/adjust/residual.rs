@@ -72,12 +72,12 @@ fn linearised(
     }
 }
 
-/// As [`linearise`], for a pixel of a picture: the residual is in px. Only `free` parameters of the camera are
+/// As [`linearise`], for a pixel of a picture: the residual is in px, times `scale`. Only `free` parameters of the camera are
 /// adjusted. A point behind the camera has no influence.
 pub(super) fn linearise_pixel(
     pose: &Pose,
     point: [f64; 3],
-    camera: &PictureCamera,
+    (camera, scale): (&PictureCamera, f64),
     pixel: [f64; 2],
     (huber, free): (f64, [bool; CAMERA_PARAMETERS]),
 ) -> LinearisedResidual {
@@ -86,26 +86,29 @@ pub(super) fn linearise_pixel(
         let none = linearised(pose, y, [0.0; 2], [[0.0; 3]; 2], huber);
         return LinearisedResidual { weight: 0.0, ..none };
     };
-    let (by_place, mut by_camera) = camera.jacobians(y);
+    let (by_place, by_camera) = camera.jacobians(y);
+    let by_place = by_place.map(|row| row.map(|by| scale * by));
+    let mut by_camera = by_camera.map(|row| row.map(|by| scale * by));
     for row in &mut by_camera {
         row.iter_mut().zip(free).filter(|(_, is_free)| !is_free).for_each(|(by, _)| *by = 0.0);
     }
-    let error = [seen[0] - pixel[0], seen[1] - pixel[1]];
+    let error = [0, 1].map(|k| scale * (seen[k] - pixel[k]));
     LinearisedResidual { jacobian_camera: by_camera, ..linearised(pose, y, error, by_place, huber) }
 }
 
-/// Huber loss of a pixel, px². A point behind the camera counts as an error of a focal length.
+/// Huber loss of a pixel, px² times `scale²`. A point behind the camera counts as an error of a focal length.
 pub(super) fn huber_loss_pixel(
     pose: &Pose,
     point: [f64; 3],
-    camera: &PictureCamera,
+    (camera, scale): (&PictureCamera, f64),
     pixel: [f64; 2],
     huber: f64,
 ) -> f64 {
-    let size = match camera.project(pose.apply(point)) {
-        Some([x, y]) => libm::hypot(x - pixel[0], y - pixel[1]),
-        None => camera.focal,
-    };
+    let size = scale
+        * match camera.project(pose.apply(point)) {
+            Some([x, y]) => libm::hypot(x - pixel[0], y - pixel[1]),
+            None => camera.focal,
+        };
     if size > huber { huber * (2.0 * size - huber) } else { size * size }
 }
 
