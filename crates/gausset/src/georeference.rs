@@ -5,6 +5,7 @@ use std::path::Path;
 use gausset_core::Pose;
 use gausset_io::dataset::Georeference;
 use gausset_io::dataset::georeference::{EarthPlace, GeoreferencedPicture};
+use gausset_io::image::upright_pose;
 use gausset_pano::metadata::{GpsPosition, Metadata};
 use gausset_sfm::georeference::{self, GeoFit};
 use gausset_sfm::gps::to_local;
@@ -48,10 +49,12 @@ pub(crate) fn fit_positions(
 }
 
 /// Maps a model to metres east, north and up, if the GPS positions of its frames fit it. Reports whether they do.
+/// `orientation` is the EXIF orientation of an image of the model.
 pub(crate) fn georeference(
     model: &mut CheckedModel,
     frames: &[FrameImages],
     position: &dyn Fn(usize) -> Option<GpsPosition>,
+    orientation: &dyn Fn(&str) -> u8,
     host: &mut Host<'_>,
 ) -> Option<Georeference> {
     let (mut names, mut centres, mut positions) = (Vec::new(), Vec::new(), Vec::new());
@@ -62,7 +65,13 @@ pub(crate) fn georeference(
             positions.push(position);
         }
     }
-    let poses: Vec<Pose> = (0..model.colmap.images.len()).map(|image| model.pose(image)).collect();
+    if positions.is_empty() {
+        return None;
+    }
+    // A photograph that was stored on its side does not show up in its pose.
+    let images = model.colmap.images.iter().enumerate();
+    let poses: Vec<Pose> =
+        images.map(|(image, about)| upright_pose(model.pose(image), orientation(&about.name))).collect();
     let fit = fit_positions(&centres, &positions, up::direction(Up::Auto, &poses))?;
     if !fit.quality.is_significant() {
         host.report(Event::NoMetricScale);
@@ -129,7 +138,7 @@ mod tests {
         edit(&mut positions);
         let (stop, mut ignore) = (Default::default(), |_| {});
         let mut host = Host::new(&stop, &mut ignore);
-        let found = georeference(&mut model, &frames, &|k| Some(positions[k]), &mut host);
+        let found = georeference(&mut model, &frames, &|k| Some(positions[k]), &|_| 1, &mut host);
         (model, found)
     }
 
@@ -143,6 +152,31 @@ mod tests {
         assert!((away[0]).abs() < 1e-3 && (away[1] - 24.0).abs() < 1e-3, "north: {away:?}");
         let looks = model.pose(3).rotation[2];
         assert!((looks[2] + 1.0).abs() < 1e-6, "down: {looks:?}");
+    }
+
+    #[test]
+    fn a_street_of_photographs_on_their_sides_stands_upright() {
+        // Looks north along a street to the east, without heights; stored pixels are turned by 90 degrees (orientation 6).
+        let (mut model, frames, _) = flight(9);
+        let level = [[1.0, 0.0, 0.0], [0.0, 0.0, -1.0], [0.0, 1.0, 0.0]];
+        let [right, down, ahead] = level;
+        let stored = [down, right.map(|v: f64| -v), ahead];
+        let mut positions = Vec::new();
+        for (k, image) in model.colmap.images.iter_mut().enumerate() {
+            let metres = [8.0 * k as f64, 0.3 * (k % 2) as f64, 0.0];
+            let translation = se3::mul_vec(&stored, metres).map(|v| -v);
+            *image =
+                ColmapImage::new(image.id, image.name.clone(), 1, &Pose { rotation: stored, translation });
+            let [latitude, longitude, _] = to_geodetic(metres, [48.0, 11.0, 400.0]);
+            positions.push(GpsPosition { latitude, longitude, altitude: None });
+        }
+        assert_eq!(upright_pose(model.pose(3), 6).rotation, level);
+        let (stop, mut ignore) = (Default::default(), |_| {});
+        let mut host = Host::new(&stop, &mut ignore);
+        let found = georeference(&mut model, &frames, &|k| Some(positions[k]), &|_| 6, &mut host);
+        assert!(found.is_some());
+        let [_, down, _] = upright_pose(model.pose(3), 6).rotation;
+        assert!(down[2] < -0.99, "{down:?}");
     }
 
     #[test]

@@ -1,6 +1,7 @@
 //! Aligns a folder of photographs, compares the poses with a COLMAP model, and prints the time of each stage:
 //! `cargo run --release -p gausset-sfm --example align_pictures -- IMAGES MODEL OUT [THREADS [CAMERA_MODEL]]`.
 
+use std::collections::BTreeMap;
 use std::path::Path;
 use std::sync::atomic::AtomicBool;
 use std::time::{Duration, Instant};
@@ -24,7 +25,8 @@ fn main() {
         names.into_iter().map(|name| FrameImages { name: name.clone(), images: vec![name] }).collect();
     let job = AlignJob {
         image_folder: images.to_owned(),
-        mask_folder: None,
+        masks: BTreeMap::new(),
+        metadata: BTreeMap::new(),
         frames: frames.clone(),
         rig_config: None,
         views: Vec::new(),

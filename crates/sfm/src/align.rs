@@ -48,8 +48,10 @@ pub(crate) const WORK_FOLDER_KIND: &str = "alignment";
 pub struct AlignJob {
     /// Folder of the images.
     pub image_folder: PathBuf,
-    /// Folder of the masks (`NAME.png`, 0 = ignore), if there is one.
-    pub mask_folder: Option<PathBuf>,
+    /// The masks (0 = ignore), by the names of their images ([`masks_in`] finds those named `NAME.png`).
+    pub masks: BTreeMap<String, PathBuf>,
+    /// Files with the metadata of images that have none themselves, by the names of the images.
+    pub metadata: BTreeMap<String, PathBuf>,
     /// The frames and their images, in order.
     pub frames: Vec<FrameImages>,
     /// `rig_config.json`, if the images of a frame form a rig.
@@ -220,13 +222,7 @@ pub fn align(
     write_atomic(&Disk, &job.work_folder.join(IMAGE_LIST), |file| {
         image_names(job).iter().try_for_each(|name| writeln!(file, "{name}"))
     })?;
-    let masks = match &job.mask_folder {
-        Some(masks) => {
-            masks::complete_masks(masks, &job.image_folder, &job.frames, &job.work_folder.join("masks"))?
-        }
-        None => None,
-    };
-    let job = &AlignJob { mask_folder: masks, ..job.clone() };
+    masks::complete_masks(job)?;
     let aligned = ladder::climb(job, tool, stop, tell);
     // Databases are large. They are kept for another job or until the same job resumes, if there is something to resume.
     let is_kept = match &aligned {
@@ -321,7 +317,7 @@ pub(crate) fn attempt_of_recipe(job: &AlignJob, recipe: Recipe, folder: &Path) -
         images: absolute(&job.image_folder),
         image_names: image_names(job),
         image_list: absolute(&job.work_folder).join(IMAGE_LIST),
-        masks: job.mask_folder.as_deref().map(absolute),
+        masks: masks::folder_for_colmap(job).as_deref().map(absolute),
         database: folder.join(DATABASE),
         models: folder.join("models"),
         rig_config: job.rig_config.as_deref().map(absolute),
@@ -487,7 +483,7 @@ fn leading_number(text: &str) -> Option<u64> {
 }
 
 #[cfg(test)]
-mod tests {
+pub(crate) mod tests {
     use gausset_io::ownership::OwnershipError;
 
     use super::*;
@@ -498,14 +494,13 @@ mod tests {
         ["a.jpg", "b.jpg", "c.jpg"].map(frame).into()
     }
 
-    #[cfg(unix)]
-    #[test]
-    fn a_work_folder_of_third_parties_is_left_alone_and_our_own_resumes_with_the_same_input() {
-        let root = tempfile::tempdir().unwrap();
-        let job = AlignJob {
-            image_folder: root.path().join("images"),
-            mask_folder: None,
-            frames: three_frames(),
+    /// A job of photographs in a folder.
+    pub(crate) fn job_in(root: &Path, frames: Vec<FrameImages>) -> AlignJob {
+        AlignJob {
+            image_folder: root.join("images"),
+            masks: BTreeMap::new(),
+            metadata: BTreeMap::new(),
+            frames,
             rig_config: None,
             views: Vec::new(),
             camera_model: "PINHOLE".to_owned(),
@@ -515,7 +510,7 @@ mod tests {
             pairs: PairChoice::Auto,
             is_sequence: false,
             ground_positions: Vec::new(),
-            work_folder: root.path().join("sfm"),
+            work_folder: root.join("sfm"),
             threads: 1,
             seed: 0,
             known_poses: None,
@@ -525,7 +520,14 @@ mod tests {
             keep_work_folder: false,
             mapper: Mapper::Incremental,
             silence_limit: Duration::from_secs(60),
-        };
+        }
+    }
+
+    #[cfg(unix)]
+    #[test]
+    fn a_work_folder_of_third_parties_is_left_alone_and_our_own_resumes_with_the_same_input() {
+        let root = tempfile::tempdir().unwrap();
+        let job = job_in(root.path(), three_frames());
         let run = |program: &str| {
             let tool =
                 AlignmentTool::ColmapExecutable { program: program.into(), version: "3.12".to_owned() };

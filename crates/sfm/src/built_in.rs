@@ -150,12 +150,7 @@ fn read(job: &AlignJob, view: &PanoView, name: &str) -> Result<ViewImage, AlignE
     if found != expected {
         return Err(AlignError::ImageSize { path, found, expected });
     }
-    let mask = job
-        .mask_folder
-        .as_ref()
-        .map(|folder| folder.join(format!("{name}.png")))
-        .filter(|path| path.is_file());
-    let keep = mask.map(|path| keep_of(&path, [picture.width, picture.height])).transpose()?;
+    let keep = job.masks.get(name).map(|path| keep_of(path, [picture.width, picture.height])).transpose()?;
     Ok(ViewImage { width: picture.width, height: picture.height, rgb: picture.rgb, mask: keep })
 }
 

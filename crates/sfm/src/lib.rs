@@ -50,6 +50,7 @@ mod work_cache;
 
 pub use align::{AlignError, AlignJob, AlignProgress, Alignment, align};
 pub use attempt::Mapper;
+pub use masks::masks_in;
 pub use matches::ImportedMatches;
 pub use pair_list::PairChoice;
 pub use photographs::focal_of_metadata;

@@ -69,8 +69,7 @@ impl<'a> WorkCache<'a> {
 
     fn key(&self, frames: &[usize]) -> String {
         let image = |name: &String| {
-            let mask =
-                self.job.mask_folder.as_ref().map(|masks| size_and_time(&masks.join(format!("{name}.png"))));
+            let mask = self.job.masks.get(name).map(|path| size_and_time(path));
             (name.clone(), size_and_time(&self.job.image_folder.join(name)), mask)
         };
         let images = frames.iter().flat_map(|&frame| &self.job.frames[frame].images);

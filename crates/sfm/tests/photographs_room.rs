@@ -1,5 +1,6 @@
 //! Photographs of the procedural room, whose poses and lens are known: from files to a model, without another program.
 
+use std::collections::BTreeMap;
 use std::path::Path;
 use std::sync::atomic::AtomicBool;
 use std::time::Duration;
@@ -42,7 +43,8 @@ fn job(folder: &Path) -> AlignJob {
     let frame = |k: usize| FrameImages { name: format!("{k}.png"), images: vec![format!("{k}.png")] };
     AlignJob {
         image_folder: folder.to_owned(),
-        mask_folder: None,
+        masks: BTreeMap::new(),
+        metadata: BTreeMap::new(),
         frames: (0..COUNT).map(frame).collect(),
         rig_config: None,
         views: Vec::new(),

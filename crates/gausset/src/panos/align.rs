@@ -1,5 +1,6 @@
 //! Aligns panoramas: estimates their poses by structure from motion.
 
+use std::collections::BTreeMap;
 use std::io::Write;
 use std::path::{Path, PathBuf};
 
@@ -20,7 +21,7 @@ use gausset_sfm::align::{
 };
 use gausset_sfm::model::{CheckedModel, FrameImages};
 use gausset_sfm::track::TrackFit;
-use gausset_sfm::{AlignmentTool, ImportedMatches, PairChoice};
+use gausset_sfm::{AlignmentTool, ImportedMatches, PairChoice, masks_in};
 
 use super::alignment::{PanoAlignment, unregistered};
 use super::compare;
@@ -204,7 +205,8 @@ fn align_views(
     let places = track.as_ref().zip(fit.as_ref()).filter(|_| choice.refine);
     let job = AlignJob {
         image_folder: absolute.join("images"),
-        mask_folder: masks.is_dir().then_some(masks),
+        masks: masks_in(&masks, &frames),
+        metadata: BTreeMap::new(),
         frames,
         rig_config: Some(absolute.join("rig_config.json")),
         views: views.iter().map(sfm_view).collect(),
@@ -439,7 +441,7 @@ fn place_on_earth(
         let source = description.source_frame(&description.frames[frame]);
         manifest.iter().find(|line| line.frame == source)?.gps
     };
-    georeference::georeference(model, &frames_of(description), &position, host)
+    georeference::georeference(model, &frames_of(description), &position, &|_| 1, host)
 }
 
 /// Poses of the panoramas, from a model of their views.

@@ -11,6 +11,7 @@ use std::path::{Path, PathBuf};
 use gausset_core::RgbImage8;
 use gausset_io::atomic::{Disk, FileSystem, Overwrite, WriteError, write_atomic};
 use gausset_io::image::encode::{PngPixels, png, png_rgb8};
+use gausset_io::image::exif::Exif;
 use gausset_io::image::{
     DecodedImage, HeifHeader, ImageFormat, ImageHeader, MAX_FILE_BYTES, decode_file, upright,
 };
@@ -21,7 +22,7 @@ use gausset_pano::frames::source_frame_from_files;
 use serde_json::{Value, json};
 
 use super::heif::HeifPhotographs;
-use super::list::unreadable_line;
+use super::list::{Lens, unreadable_line};
 use super::{PhotoOptions, PhotographList};
 use crate::{CountedItem, Event, Failure, Host, records};
 
@@ -50,10 +51,11 @@ enum CopyKind<'a> {
 }
 
 impl Photographs {
-    /// Names and sizes.
-    pub(super) fn sizes(&self) -> impl Iterator<Item = (&str, [u32; 2])> {
-        let plain = self.headers.iter().map(|header| [header.width, header.height]);
-        let heif = self.heif.headers.iter().map(HeifHeader::upright_size);
+    /// Names and lenses.
+    pub(super) fn lenses(&self) -> impl Iterator<Item = (&str, Lens)> {
+        let plain = self.headers.iter().map(|header| ([header.width, header.height], header.focal_35mm));
+        let focal = |header: &HeifHeader| Exif::read(header.exif.as_deref()?).focal_35mm;
+        let heif = self.heif.headers.iter().map(move |header| (header.upright_size(), focal(header)));
         self.list.names.iter().chain(&self.list.heif).map(String::as_str).zip(plain.chain(heif))
     }
 
@@ -76,6 +78,11 @@ impl Photographs {
         let copies = self.copies().into_iter();
         let without = copies.filter(|(_, copy)| matches!(copy, CopyKind::UprightPng(_)));
         without.map(|copy| (copy_name(&copy), folder.join(copy.0))).collect()
+    }
+
+    /// Names of the originals, by those of all copies.
+    pub(super) fn original_names(&self) -> BTreeMap<String, String> {
+        self.copies().iter().map(|copy| (copy_name(copy), copy.0.to_owned())).collect()
     }
 }
 

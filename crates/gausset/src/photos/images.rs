@@ -5,7 +5,9 @@ use std::path::{Path, PathBuf};
 
 use gausset_compute::{SimdLevel, dispatch_level};
 use gausset_io::atomic::{Disk, FileSystem, Overwrite};
+use gausset_io::dataset::find_masks;
 use gausset_io::ownership;
+use gausset_io::text::natural_order;
 use gausset_io::unfinished_folder::UnfinishedFolder;
 use gausset_pano::frames::video_frames;
 use gausset_pano::selection::{FRAMES_FILE, FrameContent, SelectBy};
@@ -18,7 +20,7 @@ use serde_json::{Value, json};
 use super::copies::{Photographs, usable_images};
 use super::full_sphere;
 use super::heif::HeifPhotographs;
-use super::list::has_one_size_per_folder;
+use super::list::has_one_lens_per_folder;
 use super::{PhotoOptions, PhotographList};
 use crate::frame_selection::{select, warn_of_colours};
 use crate::{CountedItem, Event, FILES_LEFT_OUT, Failure, Host, Stage, records};
@@ -48,13 +50,26 @@ pub(super) struct ImageSet {
     /// The pairs to match.
     pub(super) pairs: PairChoice,
     /// Originals of the copies without metadata, by the names of the copies.
-    originals: BTreeMap<String, PathBuf>,
+    pub(super) originals: BTreeMap<String, PathBuf>,
+    /// Names of the originals, by those of their copies.
+    original_names: BTreeMap<String, String>,
 }
 
 impl ImageSet {
     /// The file with the metadata of an image: the image itself, or the original of a copy that has none.
     pub(super) fn file_with_metadata(&self, name: &str) -> PathBuf {
         self.originals.get(name).cloned().unwrap_or_else(|| self.folder.join(name))
+    }
+
+    /// The masks in a folder, by the names of the images; a mask may be named after an original.
+    pub(super) fn masks(&self, folder: &Path) -> BTreeMap<String, PathBuf> {
+        let original = |name: &'_ String| self.original_names.get(name).unwrap_or(name).clone();
+        let originals: Vec<String> = self.frames.iter().map(|frame| original(&frame.name)).collect();
+        let names: Vec<[&str; 2]> =
+            self.frames.iter().zip(&originals).map(|(frame, original)| [&*frame.name, &**original]).collect();
+        let found = find_masks(folder, &self.folder, &names);
+        let named = |([name, _], mask): (&[&str; 2], Option<PathBuf>)| Some(((*name).to_owned(), mask?));
+        names.iter().zip(found).filter_map(named).collect()
     }
 
     /// The frames of a video in their folder.
@@ -67,6 +82,7 @@ impl ImageSet {
             has_camera_per_folder: false,
             pairs: PairChoice::Auto,
             originals: BTreeMap::new(),
+            original_names: BTreeMap::new(),
         })
     }
 }
@@ -119,8 +135,11 @@ fn images_of(options: &PhotoOptions, source: ImageSource, host: &mut Host<'_>) -
             for line in &photographs.list.left_out {
                 host.warn(FILES_LEFT_OUT, format!("{}: {line}", options.photos.display()));
             }
-            let has_camera_per_folder = has_one_size_per_folder(photographs.sizes());
-            let (folder, names) = usable_images(options, &photographs, host)?;
+            let has_camera_per_folder = has_one_lens_per_folder(photographs.lenses());
+            let (folder, mut names) = usable_images(options, &photographs, host)?;
+            if options.lens.sequence {
+                names.sort_by(|a, b| natural_order(a, b));
+            }
             check_frame_count(&options.photos, names.len(), false)?;
             return Ok(ImageSet {
                 folder,
@@ -129,6 +148,7 @@ fn images_of(options: &PhotoOptions, source: ImageSource, host: &mut Host<'_>) -
                 has_camera_per_folder,
                 pairs: PairChoice::Auto,
                 originals: photographs.originals(&options.photos),
+                original_names: photographs.original_names(),
             });
         }
         ImageSource::Video(video) => video,

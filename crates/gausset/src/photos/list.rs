@@ -92,6 +92,7 @@ impl PhotographList {
         walk.folder("", 0)?;
         walk.names.sort_unstable();
         walk.heif.sort_unstable();
+        walk.leave_out_converted();
         Ok(Self { left_out: walk.lines(), names: walk.names, heif: walk.heif, films: walk.films })
     }
 
@@ -152,15 +153,18 @@ pub(super) fn unreadable_line(count: usize, first: &str) -> String {
     format!("{files} that cannot be read left out (the first: {first})")
 }
 
-/// Whether there are several folders, and the pictures of each have one size.
-pub(super) fn has_one_size_per_folder<'a>(pictures: impl Iterator<Item = (&'a str, [u32; 2])>) -> bool {
-    let mut sizes: BTreeMap<&str, [u32; 2]> = BTreeMap::new();
+/// Size in px of a picture, and the focal length that its metadata state (35 mm equivalent).
+pub(super) type Lens = ([u32; 2], Option<f64>);
+
+/// Whether there are several folders, and the pictures of each have one size and focal length.
+pub(super) fn has_one_lens_per_folder<'a>(pictures: impl Iterator<Item = (&'a str, Lens)>) -> bool {
+    let mut lenses: BTreeMap<&str, Lens> = BTreeMap::new();
     let mut is_same = true;
-    for (name, size) in pictures {
+    for (name, lens) in pictures {
         let folder = name.rsplit_once('/').map_or("", |(folder, _)| folder);
-        is_same &= *sizes.entry(folder).or_insert(size) == size;
+        is_same &= *lenses.entry(folder).or_insert(lens) == lens;
     }
-    is_same && sizes.len() > 1
+    is_same && lenses.len() > 1
 }
 
 /// The commands for a folder of photographs without cameras, as one phrase; `None` if it holds none that can be read.
@@ -195,6 +199,8 @@ struct Walk {
     films: Vec<String>,
     hidden: usize,
     masks: usize,
+    /// Number of HEIF files beside what was converted from them.
+    converted: usize,
     other: Vec<PathBuf>,
     /// Number of pictures in excluded folders, by the folder.
     folders: BTreeMap<String, usize>,
@@ -220,6 +226,17 @@ impl Walk {
             }
         }
         Ok(())
+    }
+
+    /// Leaves out HEIF files that stand beside what another program made of them: `a.jpg` or `a.heic.jpg` of `a.heic`.
+    fn leave_out_converted(&mut self) {
+        let without_ending = |name: &str| name.rsplit_once('.').map_or(name, |(stem, _)| stem).to_lowercase();
+        let readable: BTreeSet<String> = self.names.iter().map(|name| without_ending(name)).collect();
+        let all = self.heif.len();
+        self.heif.retain(|name| {
+            !readable.contains(&without_ending(name)) && !readable.contains(&name.to_lowercase())
+        });
+        self.converted = all - self.heif.len();
     }
 
     /// Stems of the readable pictures in a folder with these names, and of those in its folder `images`, in lower case.
@@ -336,7 +353,11 @@ impl Walk {
         let hidden = (self.hidden > 0).then(|| format!("{} left out: hidden files", pictures(self.hidden)));
         let masks =
             (self.masks > 0).then(|| format!("{} left out: masks by their names", pictures(self.masks)));
-        formats.chain(folders).chain(hidden).chain(masks).collect()
+        let converted = (self.converted > 0).then(|| {
+            let files = counted(self.converted as u64, "HEIC file");
+            format!("{files} left out: a converted picture of the same name is in the same folder")
+        });
+        formats.chain(folders).chain(hidden).chain(masks).chain(converted).collect()
     }
 }
 
@@ -452,6 +473,17 @@ mod tests {
     }
 
     #[test]
+    fn heif_files_beside_their_conversions_are_left_out() {
+        let folder = folder(&["a.HEIC", "a.jpg", "b.heic", "B.heic.JPG", "c.HEIC", "d/c.jpg"]);
+        let list = PhotographList::of_folder(folder.path(), &[]).unwrap();
+        assert_eq!(list.heif, ["c.HEIC"]);
+        assert_eq!(
+            list.left_out,
+            ["2 HEIC files left out: a converted picture of the same name is in the same folder"]
+        );
+    }
+
+    #[test]
     fn a_folder_that_holds_only_videos_names_the_command_for_one() {
         let folder = folder(&["b.MOV", "a/c.3gp", "._b.MOV", "notes.txt"]);
         let mut list = PhotographList::of_folder(folder.path(), &[]).unwrap();
@@ -527,17 +559,22 @@ mod tests {
     }
 
     #[test]
-    fn folders_share_a_camera_where_their_pictures_share_a_size() {
+    fn folders_share_a_camera_where_their_pictures_share_a_lens() {
         let folder = folder(&["cam0/a.png", "cam0/b.png", "cam1/a.png"]);
         let mut list = PhotographList::of_folder(folder.path(), &[]).unwrap();
         let mut is_shared = || {
             let headers = list.check(folder.path()).unwrap();
-            let sizes = headers.iter().map(|header| [header.width, header.height]);
-            has_one_size_per_folder(list.names.iter().map(String::as_str).zip(sizes))
+            let lenses = headers.iter().map(|header| ([header.width, header.height], header.focal_35mm));
+            has_one_lens_per_folder(list.names.iter().map(String::as_str).zip(lenses))
         };
         assert!(is_shared());
         std::fs::write(folder.path().join("cam0/b.png"), png_rgb8(&RgbImage8::new(5, 3)).unwrap()).unwrap();
         assert!(!is_shared());
+        // A folder of two lenses of one size.
+        let lens = |focal| ([4032, 3024], Some(focal));
+        let names = ["inside/a.jpg", "inside/b.jpg", "outside/c.jpg"];
+        assert!(has_one_lens_per_folder(names.into_iter().zip([lens(26.0), lens(26.0), lens(77.0)])));
+        assert!(!has_one_lens_per_folder(names.into_iter().zip([lens(13.0), lens(26.0), lens(26.0)])));
     }
 
     #[cfg(unix)]

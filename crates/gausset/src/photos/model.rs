@@ -1,7 +1,11 @@
 //! The model of photographs: an existing one, or a new one by the aligner.
 
+use std::collections::BTreeSet;
+use std::path::PathBuf;
+
 use gausset_io::atomic::{Disk, FileSystem, Overwrite, WriteError};
 use gausset_io::dataset::{CameraModel, Georeference};
+use gausset_io::image::read_header;
 use gausset_io::input::absolute;
 use gausset_io::ownership;
 use gausset_sfm::align::{AlignJob, CameraSharing};
@@ -20,6 +24,8 @@ use crate::{Failure, Host, georeference, records};
 
 /// Key of the result in the record, which is no option.
 const RESULT: &str = "result";
+const PHOTOGRAPH_BYTES: &str = "photograph-bytes";
+const MASK_BYTES: &str = "mask-bytes";
 
 fn cameras(options: &PhotoOptions, pictures: &ImageSet) -> CameraSharing {
     if options.lens.single_camera || pictures.is_video {
@@ -37,8 +43,12 @@ fn is_sequence(options: &PhotoOptions, pictures: &ImageSet) -> bool {
 
 /// Record of everything that the model depends on; keys are option names.
 fn record(options: &PhotoOptions, pictures: &ImageSet, frames: &[FrameImages]) -> Value {
+    let masks = options.lens.masks.as_deref().map(|folder| pictures.masks(folder));
     json!({
-        "photographs": frames.iter().map(|frame| &frame.name).collect::<Vec<_>>(),
+        "photographs": frames.iter().map(|frame| &frame.name).collect::<BTreeSet<_>>(),
+        // Other photographs of the same names. Not their times, which copying changes.
+        PHOTOGRAPH_BYTES: bytes_of(frames.iter().map(|frame| pictures.folder.join(&frame.name))),
+        MASK_BYTES: masks.map(|masks| bytes_of(masks.into_values())),
         "camera-model": options.lens.camera_model.name(),
         "single-camera": cameras(options, pictures) == CameraSharing::Single,
         "sequence": is_sequence(options, pictures),
@@ -49,6 +59,11 @@ fn record(options: &PhotoOptions, pictures: &ImageSet, frames: &[FrameImages]) -
         "mapper": options.tool.non_default_mapper(),
         "aligner": options.tool.non_default_aligner(),
     })
+}
+
+/// Total size of files.
+fn bytes_of(files: impl Iterator<Item = PathBuf>) -> u64 {
+    files.filter_map(|path| Some(path.metadata().ok()?.len())).sum()
 }
 
 /// The existing model of these photographs, if it was made with these options. A complete model that Gausset did not
@@ -65,13 +80,22 @@ pub(super) fn existing_model(
             return Ok(None);
         };
         let known = options_of_record(known, options.tool.aligner);
-        let differences = records::differences(&known, &record(options, pictures, frames));
+        let differences = differences(&known, record(options, pictures, frames));
         if !differences.is_empty() {
             let refused = options.overwrite == Overwrite::Refuse;
             return if refused { Err(records::other_options(&folder, &differences)) } else { Ok(None) };
         }
     }
     Ok(CheckedModel::read(&folder, frames).ok().filter(|model| !model.image_of_frame.is_empty()))
+}
+
+/// Differences between a known record and that of the given options and files.
+fn differences(known: &Value, mut given: Value) -> Vec<String> {
+    if let Some(given) = given.as_object_mut() {
+        // Older records have none.
+        given.retain(|key, _| ![PHOTOGRAPH_BYTES, MASK_BYTES].contains(&&**key) || known.get(key).is_some());
+    }
+    records::differences(known, &given)
 }
 
 /// The options that a record names. The aligner is the one that made the model, which `auto` accepts from any; older
@@ -98,9 +122,17 @@ pub(super) fn align(
     let program = options.find_aligner(host)?;
     let position =
         |frame: usize| georeference::position_of(&pictures.file_with_metadata(&frames[frame].name));
+    let masks = lens.masks.as_deref().map(|folder| pictures.masks(&absolute(folder))).unwrap_or_default();
+    if let (Some(folder), true) = (&lens.masks, masks.is_empty()) {
+        host.warn(
+            "photographs",
+            format!("{}: no photograph has a mask here; aligned without", folder.display()),
+        );
+    }
     let job = AlignJob {
         image_folder: absolute(&pictures.folder),
-        mask_folder: lens.masks.as_deref().map(absolute),
+        masks,
+        metadata: pictures.originals.clone(),
         frames: frames.to_vec(),
         rig_config: None,
         views: Vec::new(),
@@ -126,7 +158,9 @@ pub(super) fn align(
         .run(&job, program, "photograph", host)
         .map_err(|failure| with_advice(failure, &pictures.folder))?;
     let Alignment { mut model, frames: facts, .. } = aligned;
-    let place = georeference::georeference(&mut model, frames, &position, host);
+    let orientation =
+        |name: &str| read_header(&pictures.folder.join(name)).map_or(1, |header| header.orientation);
+    let place = georeference::georeference(&mut model, frames, &position, &orientation, host);
     let left_out = left_out(&model, frames, |index| reason(index, &model, &facts));
     let mut record = record(options, pictures, frames);
     record[RESULT] = json!(AlignmentReport::new(&program, pictures, &model, frames, &facts, &left_out));
@@ -217,7 +251,46 @@ pub(super) fn summarise(
 
 #[cfg(test)]
 mod tests {
+    use gausset_io::image::encode::png_rgb8;
+
     use super::*;
+    use crate::photos::images;
+
+    #[test]
+    fn other_photographs_or_masks_of_the_same_names_are_another_model() {
+        let place = tempfile::tempdir().unwrap();
+        let picture = |side: u32| png_rgb8(&gausset_core::RgbImage8::new(side, side)).unwrap();
+        let [photos, masks] = ["photos", "masks"].map(|name| place.path().join(name));
+        for folder in [&photos, &masks] {
+            std::fs::create_dir(folder).unwrap();
+        }
+        for name in ["a.png", "b.png", "c.png"] {
+            std::fs::write(photos.join(name), picture(8)).unwrap();
+        }
+        // Named as Brush and Metashape name them.
+        std::fs::write(masks.join("a.png"), picture(8)).unwrap();
+        std::fs::write(masks.join("b_mask.png"), picture(8)).unwrap();
+        let mut options = PhotoOptions::new(&photos, place.path().join("out"));
+        options.lens.masks = Some(masks.clone());
+        let record = || {
+            let (stop, mut ignore) = (Default::default(), |_| {});
+            let mut host = Host::new(&stop, &mut ignore);
+            let source = images::source(&options, &host).unwrap();
+            let pictures = images::prepare_images(&options, source, &mut host).unwrap();
+            assert_eq!(pictures.masks(&masks).len(), 2);
+            record(&options, &pictures, &pictures.frames)
+        };
+        let known = record();
+        let mut older = known.clone();
+        older.as_object_mut().unwrap().retain(|key, _| !key.ends_with("-bytes"));
+        assert_eq!(differences(&known, record()), [""; 0]);
+        std::fs::write(photos.join("b.png"), picture(9)).unwrap();
+        let found = differences(&known, record());
+        assert!(found.len() == 1 && found[0].starts_with("photograph-bytes = "), "{found:?}");
+        std::fs::write(masks.join("b_mask.png"), picture(9)).unwrap();
+        assert_eq!(differences(&known, record()).len(), 2);
+        assert_eq!(differences(&older, record()), [""; 0]);
+    }
 
     #[test]
     fn a_record_names_the_aligner_that_made_the_model() {

@@ -48,6 +48,7 @@ pub use error::{DatasetError, DatasetProblem};
 pub use fingerprint::{Fingerprint, Sample};
 pub use georeference::Georeference;
 pub use loader::{Loader, LoaderOptions, LoaderStats};
+pub use masks::find_masks;
 pub use normalisation::{NORMALISED_EXTENT, Normalisation};
 pub use panorama::Face;
 pub use sizes::{far_cameras, scene_extent_of as scene_extent};

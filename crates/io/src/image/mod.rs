@@ -29,7 +29,7 @@ pub use decode::{
 pub use exif::Exposure;
 pub use header::{ImageFormat, ImageHeader, read_exif, read_header};
 pub use heif::{HeifHeader, read_heif_header};
-pub use turn::{turned_size, upright};
+pub use turn::{turned_size, upright, upright_pose};
 
 /// Longest side of an image in px.
 pub const MAX_SIDE: u32 = gausset_core::Camera::MAX_SIDE;

@@ -81,7 +81,8 @@ pub(crate) fn upright_camera(camera: Camera, orientation: u8) -> Camera {
 }
 
 /// The pose of the camera of the upright picture, for an orientation that does not mirror.
-pub(crate) fn upright_pose(pose: Pose, orientation: u8) -> Pose {
+#[must_use]
+pub fn upright_pose(pose: Pose, orientation: u8) -> Pose {
     let turn = |[x, y, z]: [f64; 3]| match orientation {
         3 => [-x, -y, z],
         6 => [-y, x, z],
