@@ -21,6 +21,8 @@ use std::path::{Path, PathBuf};
 use unicode_normalization::UnicodeNormalization as _;
 
 use crate::image::formats::{NamedFormat, format_of_ending};
+use crate::ownership::is_gausset_owned;
+use crate::run_folder::{EVALUATION_MARKER, RUN_MARKER};
 
 /// Folder at the start of a name that counts for nothing.
 const IMAGE_FOLDER: &str = "images";
@@ -290,6 +292,11 @@ impl Parts {
     }
 }
 
+/// Whether a folder is a run or an evaluation, whose pictures are renders with the names of the photographs.
+fn is_made_by_training(folder: &Path) -> bool {
+    [RUN_MARKER, EVALUATION_MARKER].iter().any(|purpose| is_gausset_owned(folder, purpose))
+}
+
 /// The files of a folder.
 #[derive(Default)]
 struct FileList {
@@ -322,7 +329,7 @@ impl FileList {
             let (extension, path) = (extension(&name), here.join(&name));
             if is_readable(extension) || extension.eq_ignore_ascii_case("ply") {
                 self.names.push(format!("{prefix}{name}"));
-            } else if depth > 0 && path.is_dir() {
+            } else if depth > 0 && path.is_dir() && !is_made_by_training(&path) {
                 self.add(&path, &format!("{prefix}{name}/"), depth - 1);
             } else if format_of_ending(extension).is_some() {
                 *self.unread.entry(extension.to_ascii_lowercase()).or_default() += 1;
