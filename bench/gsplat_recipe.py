@@ -3,9 +3,9 @@
 
     python3 bench/gsplat_recipe.py DATA OUT.ply --strategy default|mcmc [--steps N] [--max-splats N] [--max-resolution PX] [--seed N]
 
-Start, rates, losses and schedules are those of its command `default` or `mcmc`, in cameras of its unit; intervals are scaled
-by N / 30,000, as its `steps_scaler` does. Prints a JSON line: splats and CPU seconds of the training. Scores:
-`gausset eval OUT.ply DATA --near-plane 0.01 --no-pose-refine`.
+Start, rates, losses and intervals are those of its command `default` or `mcmc` with `max_steps` N, in its unit of length. The
+loss is that of Gausset, whose SSIM includes the border. Prints a JSON line: splats and CPU seconds of the training. Scores:
+`gausset eval OUT.ply --data DATA --max-resolution PX --near-plane 0.01`.
 """
 
 import argparse
@@ -20,7 +20,7 @@ import gausset
 from gausset.losses import l1_ssim
 from gausset.optim import Adam
 
-NEAR, FAR, SSIM, FULL_STEPS = 0.01, 1e10, 0.2, 30_000
+NEAR, FAR, SSIM = 0.01, 1e10, 0.2
 
 
 def unit_of(poses: np.ndarray) -> tuple[np.ndarray, float]:
@@ -78,24 +78,11 @@ def main() -> None:
     optimizers = {name: Adam([splats[name]], lr=rate, eps=1e-15) for name, (_, rate) in values.items()}
     decay = 0.01 ** (1.0 / given.steps)
 
-    def scaled(steps: int) -> int:
-        return int(steps * given.steps / FULL_STEPS)
-
     if is_mcmc:
-        strategy = gausset.MCMCStrategy(
-            cap_max=given.max_splats,
-            refine_start_iter=scaled(500),
-            refine_stop_iter=scaled(25_000),
-            refine_every=scaled(100),
-        )
+        strategy = gausset.MCMCStrategy(cap_max=given.max_splats)
         state = strategy.initialize_state()
     else:
-        strategy = gausset.DefaultStrategy(
-            refine_start_iter=scaled(500),
-            refine_stop_iter=scaled(15_000),
-            reset_every=scaled(3000),
-            refine_every=scaled(100),
-        )
+        strategy = gausset.DefaultStrategy()
         state = strategy.initialize_state(scene_scale=extent)
 
     order: list[int] = []
@@ -114,7 +101,7 @@ def main() -> None:
             lenses[index],
             camera.width,
             camera.height,
-            sh_degree=min(step // scaled(1000), 3),
+            sh_degree=min(step // 1000, 3),
             near_plane=NEAR,
             far_plane=FAR,
             packed=False,

@@ -99,11 +99,21 @@ impl Capture {
 
     /// Reconstructs the pictures from a first guess of the focal lengths.
     fn reconstruct(&self, known_focal: bool, threads: usize) -> (Reconstruction, Pictures) {
+        self.reconstruct_as(self.cameras[0].model, known_focal, threads)
+    }
+
+    /// As [`Self::reconstruct`], with a camera model for all.
+    fn reconstruct_as(
+        &self,
+        model: CameraModel,
+        known_focal: bool,
+        threads: usize,
+    ) -> (Reconstruction, Pictures) {
         let mut frames: Vec<Features> = (0..self.poses.len()).map(|k| self.features(k)).collect();
         let guess = |c: &PictureCamera| {
             let assumed = 1.2 * f64::from(c.width.max(c.height));
             let focal = if known_focal { 1.04 * c.focal } else { assumed };
-            PictureCamera { model: c.model, ..PictureCamera::new(c.width, c.height, focal) }
+            PictureCamera { model, ..PictureCamera::new(c.width, c.height, focal) }
         };
         let mut pictures = Pictures {
             cameras: self.cameras.iter().map(guess).collect(),
@@ -167,6 +177,21 @@ fn lenses_of_two_focal_lengths_and_fisheye_lenses_are_found() {
         capture.check(&found);
         assert!((found.1.cameras[0].aspect / camera.aspect - 1.0).abs() < 2e-3, "{found:?}");
     }
+}
+
+#[test]
+fn an_action_camera_gets_a_second_parameter_of_distortion() {
+    let truth = PictureCamera {
+        model: CameraModel::Radial,
+        distortion: [-0.2, 0.03, 0.0, 0.0],
+        ..PictureCamera::new(848, 480, 390.0)
+    };
+    let capture = Capture::arc(12, 100.0, vec![truth]);
+    let (_, pictures) = capture.reconstruct_as(CameraModel::SimpleRadial, false, 2);
+    let found = pictures.cameras[0];
+    assert_eq!(found.model, CameraModel::Radial);
+    assert!((found.focal / truth.focal - 1.0).abs() < 0.01, "{found:?}");
+    assert!((found.distortion[0] - truth.distortion[0]).abs() < 0.02, "{found:?}");
 }
 
 #[test]

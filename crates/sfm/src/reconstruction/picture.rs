@@ -45,6 +45,10 @@ pub struct PictureCamera {
     pub distortion: [f64; 4],
 }
 
+/// Magnification along the radius in the corners, relative to the centre, below which a lens has two parameters of distortion:
+/// phones have 0.9 and more, action cameras 0.5.
+const STRONG_DISTORTION: f64 = 0.7;
+
 impl PictureCamera {
     /// A `SIMPLE_RADIAL` camera, at first without distortion.
     #[must_use]
@@ -67,6 +71,15 @@ impl PictureCamera {
         params.extend([cx, cy]);
         params.extend(&self.distortion[..distortion]);
         SourceCamera::new(id, self.model, self.width.into(), self.height.into(), params)
+    }
+
+    /// Whether the lens compresses the corners so much that one parameter of distortion is too few.
+    pub(crate) fn needs_second_radial(&self) -> bool {
+        let [cx, cy] = self.centre();
+        let radius = self.radius_before(libm::hypot(cx, cy) / self.focal);
+        let (stretch, growth) = self.stretch(radius * radius);
+        self.model == CameraModel::SimpleRadial
+            && stretch + 2.0 * radius * radius * growth < STRONG_DISTORTION
     }
 
     fn centre(&self) -> [f64; 2] {

@@ -7,6 +7,7 @@ use std::sync::atomic::{AtomicBool, Ordering};
 use gausset_compute::Exec;
 use gausset_core::Pose;
 use gausset_core::matrix::{Mat3, mul, transpose};
+use gausset_io::dataset::CameraModel;
 
 use crate::reconstruction::adjust::AdjustedCamera;
 use crate::reconstruction::features::Features;
@@ -29,6 +30,8 @@ const PICTURE_ROUNDS: [(f64, usize, bool); 6] =
     [(8.0, 10, false), (8.0, 60, true), (4.0, 60, true), (2.0, 60, true), (1.0, 60, true), (1.0, 100, true)];
 /// Round, counted from 0, before which matches are chosen again, by the poses and cameras of the rounds before.
 const MATCHES_AGAIN: usize = 2;
+/// Round before which lenses that one parameter of distortion does not describe get a second one.
+const LENSES_AGAIN: usize = 3;
 /// Tolerance of pairs of pictures in units of the final one: with lenses that are not exact, and with focal lengths that
 /// are not known.
 const UNKNOWN_LENS: f64 = 2.0;
@@ -96,6 +99,11 @@ pub fn reconstruct_pictures(
             return Err(Stopped);
         }
         report(2 + round);
+        if round == LENSES_AGAIN {
+            for camera in pictures.cameras.iter_mut().filter(|camera| camera.needs_second_radial()) {
+                camera.model = CameraModel::Radial;
+            }
+        }
         if round == MATCHES_AGAIN {
             let lens = within(pictures, UNKNOWN_LENS);
             choose_matches(&mut verified, &matched, frames, &poses, &|a, b| lens.of_pair(a, b));
