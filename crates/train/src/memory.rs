@@ -112,13 +112,10 @@ impl MemoryPlan {
         engine: &dyn Engine,
     ) -> Self {
         let largest = dataset.images.iter().map(|image| image.camera.pixels() as u64).max().unwrap_or(0);
-        let evaluation = match dataset.split.test.len() {
-            0 => 0,
-            views => {
-                let pictures = largest * EVALUATION_BYTES_PER_PIXEL + sheet_bytes(dataset, views);
-                pictures + depth_map_bytes(dataset)
-            }
-        };
+        // Training views are scored even if none are held out.
+        let evaluation = largest * EVALUATION_BYTES_PER_PIXEL
+            + sheet_bytes(dataset, dataset.split.test.len())
+            + depth_map_bytes(dataset);
         let points = dataset.points.len() as u64;
         let needs =
             |splats| engine.memory_needs(&SceneSize { splats, sh_degree: recipe.sh_degree, pixels: largest });
@@ -156,6 +153,12 @@ impl MemoryPlan {
         plan.per_splat.device.state = plan.per_splat.device.state.min(bytes);
         plan.copy_per_splat = bytes;
         plan.with_splats(splats)
+    }
+
+    /// The plan of a run that evaluates nothing, as that of a block.
+    #[must_use]
+    pub fn without_evaluation(self) -> Self {
+        Self { evaluation: 0, ..self }.with_splats(self.splat_count)
     }
 
     /// Adds a viewer to the plan.

@@ -35,11 +35,17 @@ const EXPLOSION_FACTOR: f64 = 10.0;
 /// Steps that a high loss must last.
 const EXPLOSION_STEPS: u64 = 50;
 
+/// What takes a part of the memory besides the training.
+#[derive(Clone, Copy, Debug)]
+pub(super) struct BesideTraining {
+    pub(super) has_viewer: bool,
+    pub(super) has_evaluation: bool,
+}
+
 /// The device that trains, and what is known of it.
 pub(super) struct Device {
     engine: Box<dyn Engine>,
-    /// Whether a viewer gets a part of the memory.
-    has_viewer: bool,
+    beside: BesideTraining,
     memory: MemoryPlan,
     monitor: ReportMonitor,
     /// Number of splats without the sky, once the engine holds the splats of `splats.ply`; the splats after them are
@@ -52,13 +58,13 @@ impl Device {
     /// memory does not suffice.
     pub(super) fn new(
         engine: Box<dyn Engine>,
-        has_viewer: bool,
+        beside: BesideTraining,
         config: &TrainConfig,
         dataset: &Dataset,
         splats: u64,
     ) -> Result<Self, TrainError> {
-        let memory = plan_memory(config, dataset, &*engine, has_viewer, splats)?;
-        Ok(Self { engine, has_viewer, memory, monitor: ReportMonitor::default(), exported_splats: None })
+        let memory = plan_memory(config, dataset, &*engine, beside, splats)?;
+        Ok(Self { engine, beside, memory, monitor: ReportMonitor::default(), exported_splats: None })
     }
 
     /// A device that only renders `splats` splats, for the end of a run that is trained in blocks. Returns an error if
@@ -72,9 +78,9 @@ impl Device {
     ) -> Result<Self, TrainError> {
         let limit = config.max_memory_bytes();
         let plan = MemoryPlan::predict_rendering(&config.recipe, dataset, splats, limit, &*engine);
-        let memory =
-            fitting_plan(if has_viewer { plan.with_viewer(dataset) } else { plan }, dataset, splats)?;
-        Ok(Self { engine, has_viewer, memory, monitor: ReportMonitor::new(splats), exported_splats: None })
+        let beside = BesideTraining { has_viewer, has_evaluation: true };
+        let memory = fitting_plan(plan, beside, dataset, splats)?;
+        Ok(Self { engine, beside, memory, monitor: ReportMonitor::new(splats), exported_splats: None })
     }
 
     /// Loads the state with which the run begins or resumes; `monitor` holds the sums of its earlier reports. Returns an
@@ -91,7 +97,7 @@ impl Device {
         config: &TrainConfig,
         dataset: &Dataset,
     ) -> Result<(), TrainError> {
-        self.memory = plan_memory(config, dataset, &*self.engine, self.has_viewer, self.monitor.splats)?;
+        self.memory = plan_memory(config, dataset, &*self.engine, self.beside, self.monitor.splats)?;
         self.engine.limit_memory(self.memory.device_bytes());
         Ok(())
     }
@@ -212,15 +218,22 @@ fn plan_memory(
     config: &TrainConfig,
     dataset: &Dataset,
     engine: &dyn Engine,
-    has_viewer: bool,
+    beside: BesideTraining,
     splats: u64,
 ) -> Result<MemoryPlan, TrainError> {
     let plan = MemoryPlan::predict(&config.recipe, dataset, splats, config.max_memory_bytes(), engine);
-    fitting_plan(if has_viewer { plan.with_viewer(dataset) } else { plan }, dataset, splats)
+    fitting_plan(plan, beside, dataset, splats)
 }
 
-/// Returns an error if a plan does not fit.
-fn fitting_plan(plan: MemoryPlan, dataset: &Dataset, splats: u64) -> Result<MemoryPlan, TrainError> {
+/// The plan with what is beside the training. Returns an error if it does not fit.
+fn fitting_plan(
+    plan: MemoryPlan,
+    BesideTraining { has_viewer, has_evaluation }: BesideTraining,
+    dataset: &Dataset,
+    splats: u64,
+) -> Result<MemoryPlan, TrainError> {
+    let plan = if has_evaluation { plan } else { plan.without_evaluation() };
+    let plan = if has_viewer { plan.with_viewer(dataset) } else { plan };
     if plan.fits() {
         return Ok(plan);
     }

@@ -15,7 +15,7 @@ use super::budget::Forecast;
 use super::clock::Clock;
 use super::corrections::{self, Corrections};
 use super::dense::{self, DenseStart};
-use super::device::{Device, ReportMonitor};
+use super::device::{BesideTraining, Device, ReportMonitor};
 use super::feed::Feed;
 use super::outputs::{CheckpointHeader, RunOutputs};
 use super::requests::RequestQueue;
@@ -58,13 +58,15 @@ impl Run {
         events: &mut dyn FnMut(Event),
     ) -> Result<Self, TrainError> {
         let Session { dataset, engine, device_choice, fs, stop, has_viewer, block } = session;
+        // A block is not scored.
+        let beside = BesideTraining { has_viewer, has_evaluation: block.is_none() };
         let given = block.as_ref().and_then(|block| block.corrections.as_ref());
         let config = make_absolute(config);
         let normalisation = prepare::normalisation(&dataset);
         let dataset = prepare::run_dataset(dataset, normalisation, block.as_ref());
         // All checks that can fail come before anything is written or removed.
         let mut start = prepare::initial_splats(&config, &dataset, block.as_ref())?;
-        let device = Device::new(engine, has_viewer, &config, &dataset, start.splats.len() as u64)?;
+        let device = Device::new(engine, beside, &config, &dataset, start.splats.len() as u64)?;
         let loader = prepare::loader(&config, &dataset);
         let budget = MemoryPlan::opening_budget(device.memory().limit);
         let sky = prepare::learns_sky(config.background, &loader);
@@ -121,6 +123,8 @@ impl Run {
         events: &mut dyn FnMut(Event),
     ) -> Result<Self, TrainError> {
         let Session { dataset, engine, fs, stop, has_viewer, block, .. } = session;
+        // A block is not scored.
+        let beside = BesideTraining { has_viewer, has_evaluation: block.is_none() };
         let given = block.as_ref().and_then(|block| block.corrections.as_ref());
         let folder = RunFolder::open(&*fs, folder)?;
         let config_file = config_path(folder.root());
@@ -146,7 +150,7 @@ impl Run {
             let warning = RunWarning::NoCheckpoint { folder: folder.root().to_owned() };
             events(Event::Warning(warning));
             let mut start = prepare::initial_splats(&config, &dataset, block.as_ref())?;
-            let device = Device::new(engine, has_viewer, &config, &dataset, start.splats.len() as u64)?;
+            let device = Device::new(engine, beside, &config, &dataset, start.splats.len() as u64)?;
             let budget = MemoryPlan::opening_budget(device.memory().limit);
             let decided = Some(recorded.record.colours);
             let (_, gains) = corrections::initial_colours(&config.recipe, &loader, budget, decided, given)?;
@@ -179,7 +183,7 @@ impl Run {
         )?;
         corrections.check_state(&found.path, &found.state, config.recipe.sh_degree)?;
         let (state, header) = (found.state, Some(header));
-        let device = Device::new(engine, has_viewer, &config, &dataset, state.splats.len() as u64)?;
+        let device = Device::new(engine, beside, &config, &dataset, state.splats.len() as u64)?;
         let setup = RunSetup { dataset, fs, stop, device, loader, corrections, state, header, block };
         Self::assemble(config, recorded.record, folder, setup)
     }

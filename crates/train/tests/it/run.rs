@@ -5,15 +5,15 @@ use std::sync::Arc;
 use std::sync::atomic::AtomicBool;
 
 use crate::common::{
-    Call, MockEngine, copy_folder, cpu, ignore, options, resume, runs, session, splats_of, stop_at,
+    Call, MockEngine, copy_folder, cpu, ignore, open, options, resume, runs, session, splats_of, stop_at,
     tiny_dataset, train, write_scene,
 };
 use gausset_core::engine::DensityRule;
 use gausset_io::atomic::Overwrite;
 use gausset_io::splat::LoadOptions;
 use gausset_train::{
-    Event, Exposure, FreeSpace, MemoryLimit, RecordedRun, Run, RunEnd, RunWarning, Strategy, TrainConfig,
-    TrainError, TrainOptions, Up, read_summary, resumable_config,
+    Event, Exposure, FreeSpace, MemoryLimit, MemoryPlan, RecordedRun, Run, RunEnd, RunWarning, Strategy,
+    TrainConfig, TrainError, TrainOptions, Up, read_summary, resumable_config,
 };
 
 fn mock_calls(options: &TrainOptions) -> MockEngine {
@@ -356,6 +356,19 @@ fn a_run_that_would_not_fit_into_memory_is_refused_with_what_would() {
     // Without density control, the splats at the start are all that there will be.
     let fixed = TrainOptions { density_until: Some(0.0), ..too_many };
     train(&fixed, &mut MockEngine::default(), &other, &mut ignore).unwrap();
+}
+
+#[test]
+fn memory_for_the_scores_of_training_images_is_planned_even_if_none_are_held_out() {
+    let given = TrainOptions { test_every: Some(0), max_splats: Some(50), ..options(3) };
+    let config = TrainConfig::resolve(&given, None).unwrap();
+    let dataset = open(&config);
+    assert!(dataset.split.test.is_empty());
+    let plan = MemoryPlan::predict(&config.recipe, &dataset, 1, 1 << 30, &cpu(1));
+    // The copy of 50 splats is smaller than the buffers of an image, 92 bytes per pixel, and the depth maps.
+    let copy = plan.without_evaluation().beside;
+    let buffers = 92 * 32 * 24;
+    assert!(plan.beside > buffers.max(copy), "{} of {copy} and {buffers}", plan.beside);
 }
 
 /// The tiny scene with more cameras, so that one bad image is less than a tenth.
