@@ -356,6 +356,7 @@ impl DatasetBuilder {
             frame: listed.frame,
             source_camera,
             stored_size: stored,
+            has_alpha_channel: header.has_alpha_channel(),
             turn,
             camera: turn.view_camera(camera),
             pose: turn.view_pose(pose),

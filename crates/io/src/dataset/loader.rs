@@ -295,6 +295,7 @@ mod tests {
             frame: None,
             source_camera: 0,
             stored_size: [SIDE; 2],
+            has_alpha_channel: false,
             turn: crate::dataset::Turn::None,
             file_bytes: 0,
             decode_bytes: 1000,

@@ -254,6 +254,8 @@ pub struct ImageEntry {
     pub source_camera: usize,
     /// Size of the stored image in px, after [`Turn::Pixels`].
     pub stored_size: [u32; 2],
+    /// Whether the file stores an alpha channel, which may be opaque everywhere.
+    pub has_alpha_channel: bool,
     /// How its EXIF orientation is applied.
     pub turn: Turn,
     /// Length of the file when the dataset was opened.

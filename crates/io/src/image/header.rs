@@ -96,6 +96,12 @@ impl ImageHeader {
         self.format != ImageFormat::Jpeg
     }
 
+    /// Whether the image stores an alpha channel: neither a transparent entry of a palette nor a transparent colour.
+    #[must_use]
+    pub fn has_alpha_channel(&self) -> bool {
+        self.may_have_alpha() && matches!(self.channels, 2 | 4)
+    }
+
     fn sample_bytes(&self) -> u64 {
         u64::from(self.bits.div_ceil(8))
     }

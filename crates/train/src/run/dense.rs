@@ -32,6 +32,7 @@ use gausset_stereo::{
 
 use super::TrainError;
 use super::corrections::Corrections;
+use super::prepare::LOOKAHEAD;
 use crate::config::TrainConfig;
 use crate::events::{Event, StereoReport};
 use crate::gains::Gains;
@@ -45,8 +46,6 @@ const MAX_DENSE_FRACTION: f64 = 0.5;
 const MAX_BACKGROUND_FRACTION: f64 = 0.25;
 /// Fraction that it may take of what the points of the dataset leave; dense points make room for it.
 const MAX_BACKGROUND_FRACTION_LEFT: f64 = 0.5;
-/// Images announced to the loader in advance.
-const LOOKAHEAD: usize = 8;
 
 /// Inputs of a dense initialisation.
 pub(super) struct DenseStart<'a> {

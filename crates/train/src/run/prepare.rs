@@ -31,6 +31,9 @@ use crate::views::Cursor;
 /// that imitate the background (research/experiments.md).
 const MIN_SKY_VIEWS: u64 = 40;
 
+/// Images announced to the loader in advance.
+pub(super) const LOOKAHEAD: usize = 8;
+
 /// Contraction radius over the scene extent, and the least fraction of the points of the dataset beyond it: without them,
 /// only what is invented is there (research/experiments.md).
 const CONTRACTION_RADIUS: f64 = 2.0;
@@ -176,8 +179,17 @@ pub(super) fn learns_sky(background: Background, loader: &Loader) -> bool {
     let dataset = loader.dataset();
     let train = &dataset.split.train;
     let is_cut_out = || {
-        let first = train.iter().find_map(|&index| loader.get(index).ok());
-        first.is_none_or(|picture| picture.alpha.is_some())
+        let mut readable = train.iter().filter_map(|&index| loader.get(index).ok());
+        if readable.next().is_none_or(|picture| picture.alpha.is_some()) {
+            return true;
+        }
+        // An alpha channel may be opaque everywhere, which only decoding tells.
+        let with_alpha: Vec<usize> =
+            train.iter().copied().filter(|&index| dataset.images[index].has_alpha_channel).collect();
+        with_alpha.iter().enumerate().any(|(at, &index)| {
+            loader.prefetch(&with_alpha[at..with_alpha.len().min(at + LOOKAHEAD)]);
+            loader.get(index).is_ok_and(|picture| picture.alpha.is_some())
+        })
     };
     match background {
         Background::Auto => {

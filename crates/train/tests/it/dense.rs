@@ -1,13 +1,13 @@
 //! Dense initialisation: points from stereo and in the background, appended to those of the dataset, reproducible to
 //! the bit.
 
-use std::path::{Path, PathBuf};
+use std::path::Path;
+use std::sync::Arc;
 use std::sync::atomic::{AtomicBool, Ordering};
-use std::sync::{Arc, OnceLock};
 
 use crate::common::{
-    MockEngine, copy_folder, cpu, ignore, open, options, resume, runs, session, splats_of, stop_at,
-    tiny_dataset, train, write_scene,
+    MockEngine, copy_folder, cpu, ignore, open, options, resume, runs, session, small_dataset, splats_of,
+    stop_at, tiny_dataset, train,
 };
 use gausset_compute::{Pool, SimdLevel, dispatch_level};
 use gausset_core::engine::{CorrectionKind, Engine};
@@ -22,16 +22,6 @@ use gausset_train::{
     Event, Exposure, InitPoints, MemoryLimit, MemoryPlan, RecordedRun, Run, TrainConfig, TrainError,
     TrainOptions,
 };
-
-/// The small demo scene: images of 160x120 px.
-fn small_dataset() -> &'static Path {
-    static FOLDER: OnceLock<PathBuf> = OnceLock::new();
-    FOLDER.get_or_init(|| {
-        let folder = Path::new(env!("CARGO_TARGET_TMPDIR")).join("small-dataset");
-        write_scene(&gausset_scenes::demo(gausset_scenes::DemoSize::Small, 0), &folder);
-        folder
-    })
-}
 
 fn from(points: InitPoints, steps: u64) -> TrainOptions {
     TrainOptions {

@@ -5,7 +5,10 @@
 use std::path::Path;
 use std::sync::atomic::AtomicBool;
 
-use crate::common::{cpu, ignore, open, options, resume, runs, splats_of, stop_at, train, without_turn};
+use crate::common::{
+    MockEngine, copy_folder, cpu, ignore, open, options, resume, runs, small_dataset, splats_of, stop_at,
+    train, without_turn,
+};
 use gausset_core::engine::{
     CorrectionGroup, CorrectionKind, Engine, Outputs, RenderOptions, Rendering, SKY_VALUES, TrainState,
 };
@@ -14,6 +17,8 @@ use gausset_core::splats_transform::Similarity;
 use gausset_core::{Camera, Pose, Splats};
 use gausset_io::atomic::Disk;
 use gausset_io::dataset::{Loader, LoaderOptions};
+use gausset_io::image::encode::PngPixels;
+use gausset_io::image::{decode_file, encode};
 use gausset_io::run_folder::RunFolder;
 use gausset_io::splat::{self, LoadOptions, SplatFile};
 use gausset_testkit::assert_golden_bytes;
@@ -188,4 +193,33 @@ fn a_start_from_saved_splats_leaves_their_sky_out() {
     assert!(start.starts_with(&format!("{scene} splats without the 4000 of a sky (from ")), "{start}");
     assert_eq!(saved(&other).sky, 0);
     assert_eq!(last_state(&other).splats.len(), scene);
+}
+
+#[test]
+fn by_default_no_sky_is_learnt_if_the_background_of_any_image_is_cut_out() {
+    let (folder, _) = runs();
+    let data = folder.path().join("data");
+    copy_folder(small_dataset(), &data);
+    let given = TrainOptions { data: Some(data), background: Some(Background::Auto), ..options(1) };
+    let config = TrainConfig::resolve(&given, None).unwrap();
+    let dataset = open(&config);
+    let with_alpha = |index: usize, alpha: u8| {
+        let path = &dataset.images[index].path;
+        let picture = decode_file(path).unwrap();
+        let mut rgba: Vec<u8> = picture.rgb.chunks_exact(3).flat_map(|p| [p[0], p[1], p[2], 255]).collect();
+        rgba[3] = alpha;
+        let png = encode::png(picture.width, picture.height, PngPixels::Rgba8(&rgba), &[]).unwrap();
+        std::fs::write(path, png).unwrap();
+    };
+    let learns = |name: &str| {
+        let run = folder.path().join(name);
+        train(&given, &mut MockEngine::default(), &run, &mut ignore).unwrap();
+        RecordedRun::read(&run.join("config.toml")).unwrap().record.sky
+    };
+    let images = &dataset.split.train;
+    assert!(images.len() >= 40 && learns("without"));
+    images[..3].iter().for_each(|&index| with_alpha(index, 255));
+    assert!(learns("opaque"));
+    with_alpha(images[images.len() - 1], 0);
+    assert!(!learns("cut out"));
 }

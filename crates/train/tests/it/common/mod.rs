@@ -31,6 +31,16 @@ pub fn tiny_dataset() -> &'static Path {
     })
 }
 
+/// The small demo scene: images of 160x120 px.
+pub fn small_dataset() -> &'static Path {
+    static FOLDER: OnceLock<PathBuf> = OnceLock::new();
+    FOLDER.get_or_init(|| {
+        let folder = Path::new(env!("CARGO_TARGET_TMPDIR")).join("small-dataset");
+        write_scene(&gausset_scenes::demo(gausset_scenes::DemoSize::Small, 0), &folder);
+        folder
+    })
+}
+
 pub fn write_scene(scene: &gausset_scenes::ProceduralScene, folder: &Path) {
     gausset_scenes::write_dataset(scene, folder, &Pool::new(1), &mut |_, _| {}).unwrap();
 }
