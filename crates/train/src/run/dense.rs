@@ -38,6 +38,7 @@ use crate::events::{Event, StereoReport};
 use crate::gains::Gains;
 use crate::memory::MemoryPlan;
 use crate::option_values::InitPoints;
+use crate::warning::RunWarning;
 
 /// Fraction of `--max-splats` that dense points may take initially; the rest is for the points of the dataset and for
 /// density control.
@@ -76,37 +77,55 @@ struct StereoInput {
 }
 
 impl DenseStart<'_> {
-    /// Longest side of the depth maps of a new run; `None` if the run uses none, or if they are optional and memory
-    /// does not suffice.
-    pub(super) fn map_side(&self, start: &init::InitialSplats) -> Result<Option<u32>, TrainError> {
+    /// Longest side of the depth maps of a new run; `None` if the run uses none, or if they are optional and not possible:
+    /// a warning says why if they should be kept.
+    pub(super) fn map_side(
+        &self,
+        start: &init::InitialSplats,
+        events: &mut dyn FnMut(Event),
+    ) -> Result<Option<u32>, TrainError> {
         let wanted = self.config.recipe.start.points;
         if wanted == InitPoints::Sfm || self.config.data.init.is_some() {
             return Ok(None);
         }
-        if self.max_points(start) == 0 {
-            return match wanted {
-                InitPoints::Dense => Err(self.no_points_error(format!(
-                    "dense points do not fit (expected fewer points in the dataset than ⟨max-splats⟩ {}, found {})",
-                    self.config.recipe.max_splats,
-                    start.splats.len()
-                ))),
-                _ => Ok(None),
+        let error = match self.possible_side(start) {
+            Ok(side) => return Ok(Some(side)),
+            Err(error) => error,
+        };
+        if wanted == InitPoints::Dense {
+            return Err(error);
+        }
+        if self.config.outputs.keep_depth {
+            let why = match error {
+                TrainError::NoDensePoints { why, .. } => why,
+                TrainError::StereoMemory { needed, limit } => {
+                    format!("they would need about {needed} of memory (expected at most {limit})")
+                }
+                other => other.to_string(),
             };
+            let line = format!("⟨keep-depth⟩: there are no depth maps: {why}");
+            events(Event::Warning(RunWarning::Note(line)));
+        }
+        Ok(None)
+    }
+
+    /// Longest side of the depth maps, or why there can be none.
+    fn possible_side(&self, start: &init::InitialSplats) -> Result<u32, TrainError> {
+        if self.max_points(start) == 0 {
+            return Err(self.no_points_error(format!(
+                "dense points do not fit (expected fewer points in the dataset than ⟨max-splats⟩ {}, found {})",
+                self.config.recipe.max_splats,
+                start.splats.len()
+            )));
         }
         let (views, options) = (views(self.loader.dataset()), StereoOptions::default());
         if views.iter().any(|view| !view.camera.is_pinhole()) {
-            return match wanted {
-                InitPoints::Dense => Err(self.no_points_error(
-                    "stereo does not support panoramas (expected ⟨panoramas = cube⟩)".to_owned(),
-                )),
-                _ => Ok(None),
-            };
+            let why = "stereo does not support panoramas (expected ⟨panoramas = cube⟩)";
+            return Err(self.no_points_error(why.to_owned()));
         }
         let budget = options.memory_bytes.min(self.memory.stereo_budget());
-        match largest_side(&views, options.longest_side, budget) {
-            None if wanted == InitPoints::Dense => Err(self.memory_error(&views, options.longest_side)),
-            side => Ok(side),
-        }
+        largest_side(&views, options.longest_side, budget)
+            .ok_or_else(|| self.memory_error(&views, options.longest_side))
     }
 
     /// Adds dense points and background points to the initial splats, from depth maps of size `side`.

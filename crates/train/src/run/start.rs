@@ -82,7 +82,7 @@ impl Run {
                 has_background: true,
                 stop: &stop,
             };
-            match dense.map_side(&start)? {
+            match dense.map_side(&start, events)? {
                 None => (None, None),
                 Some(side) => {
                     RunFolder::check(&*fs, folder, overwrite)?;

@@ -406,3 +406,21 @@ fn less_memory_makes_smaller_depth_maps_and_a_run_that_goes_on_makes_the_same() 
     let error = resume(&less, &mut cpu(1), &run, &mut ignore).unwrap_err();
     assert!(matches!(error, TrainError::StereoMemory { .. }), "{error}");
 }
+
+#[test]
+fn depth_maps_that_should_be_kept_and_are_not_possible_are_missing_with_a_reason() {
+    let (_folder, run) = runs();
+    // The points of the dataset take all splats.
+    let given = TrainOptions { keep_depth: Some(true), max_splats: Some(50), ..from(InitPoints::Auto, 1) };
+    let mut lines = Vec::new();
+    let mut warnings = |event: &Event, _: &AtomicBool| {
+        if let Event::Warning(warning) = event {
+            lines.push(warning.to_string());
+        }
+    };
+    train(&given, &mut MockEngine::default(), &run, &mut warnings).unwrap();
+    let expected = "⟨keep-depth⟩: there are no depth maps: dense points do not fit (expected fewer points in the dataset \
+                    than ⟨max-splats⟩ 50, found 50)";
+    assert_eq!(lines, [expected]);
+    assert!(!run.join("depth").exists());
+}
