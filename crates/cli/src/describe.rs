@@ -157,7 +157,11 @@ pub(crate) fn trained(trained: &Trained, is_verbose: bool) -> Lines {
     } else if summary.psnr.is_some() {
         rows.push(("PSNR", decibels(summary.psnr)));
     } else if *end == RunEnd::Finished {
-        let why = if summary.unscored { "more splats than memory can hold" } else { "no held-out images" };
+        let why = match evaluation {
+            _ if summary.unscored => "more splats than memory can hold",
+            Some(_) => "none of the held-out images could be used",
+            None => "no held-out images",
+        };
         rows.push(("PSNR", format!("not measured: {why}")));
     }
     let rate = summary.it_per_s();

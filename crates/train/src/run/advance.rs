@@ -341,9 +341,6 @@ impl Run {
             return Ok(AdvanceOutcome::Evaluation);
         }
         let report = self.end_evaluation(*evaluation, ScoringTime::AtEnd)?;
-        if report.images == 0 {
-            return self.finish(Some(report), Trust::default());
-        }
         self.phase = self.begin_training_scores(Some(Box::new(report)))?;
         Ok(AdvanceOutcome::Evaluation)
     }

@@ -306,5 +306,8 @@ fn a_held_out_picture_that_cannot_be_read_does_not_stop_the_training() {
     let outcome = started.train(&mut |_| {}).unwrap();
     assert!(outcome.skipped.is_empty() && !stop.load(Ordering::Relaxed));
     assert_eq!(outcome.evaluation.unwrap().skipped.len(), 3);
+    // As without held-out images, training images are scored.
+    assert!(outcome.summary.psnr.is_none() && outcome.summary.trust.training_psnr.is_some());
+    assert!(run.join("confidence.json").is_file());
     assert!(splats_of(&run) == splats_of(&whole));
 }
