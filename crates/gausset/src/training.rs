@@ -371,9 +371,10 @@ impl Trainer {
         // Release the run folder and the old device before they are opened again.
         drop(run);
         let task = Task::resume(folder.clone(), &TrainOptions::default())?;
+        let deadline = run.deadline();
         let config = task.first_config()?;
         let engine = task.engine(&config, conditions, host)?;
-        let again = match block {
+        let mut again = match block {
             None => Self::open(task, config, engine, dataset, conditions, host)?,
             Some(block) => {
                 let recorded = SavedRun::read(&folder)?.recorded.record;
@@ -388,6 +389,9 @@ impl Trainer {
 
     /// Runs to the end, or until the job is asked to stop. If the device is lost, it is reopened and the run resumes
     /// from its last checkpoint; a second loss within 100 steps is an error.
+        if let Some(deadline) = deadline {
+            again.run.set_deadline(deadline);
+        }
     ///
     /// # Errors
     /// As [`Run::advance`]; the profile cannot be written.

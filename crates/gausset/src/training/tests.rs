@@ -117,6 +117,35 @@ fn a_run_whose_device_is_lost_goes_on_from_its_checkpoint_to_the_same_bytes() {
     assert!(failure.to_string().ends_with("the last checkpoint is that of step 20"), "{failure}");
 }
 
+#[test]
+fn a_device_that_is_reopened_does_not_move_the_end_of_a_time_budget() {
+    let root = TempDir::new().unwrap();
+    let data = root.path().join("data");
+    gausset_scenes::write_dataset(&gausset_scenes::tiny(), &data, &Pool::new(1), &mut |_, _| {}).unwrap();
+    let options = TrainOptions {
+        data: Some(data),
+        time_budget: Some("100s".parse().unwrap()),
+        max_splats: Some(400),
+        threads: Some(1),
+        ..TrainOptions::default()
+    };
+    let conditions = RunSettings { report: false, ..RunSettings::for_device(DeviceOptions::default()) };
+    let (stop, mut events) = (Arc::<AtomicBool>::default(), |_| {});
+    let mut host = Host::new(&stop, &mut events);
+    let task = Task::new(options, root.path().join("run"), Overwrite::Refuse).unwrap();
+    let mut trainer = Trainer::new(task, conditions, &mut host).unwrap();
+    while trainer.run().step() < 20 {
+        trainer.advance(&mut host).unwrap();
+    }
+    std::thread::sleep(std::time::Duration::from_millis(300));
+    trainer.run().save_checkpoint().unwrap();
+    let end = trainer.run().deadline();
+    assert_eq!(end, conditions.started.checked_add(std::time::Duration::from_secs(100)));
+    let lost = EngineError::DeviceFailed("a card: the device is lost".to_owned());
+    let mut again = trainer.reopen_device(&lost, 20, &mut host).unwrap();
+    assert_eq!((again.run().step(), again.run().deadline()), (20, end));
+}
+
 /// A device with this many bytes of memory.
 struct SmallGpu(CpuEngine, u64);
 

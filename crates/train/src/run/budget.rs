@@ -100,7 +100,7 @@ impl Forecast {
 pub(super) struct Deadline {
     /// The whole budget, seconds.
     budget: f64,
-    at: Instant,
+    pub(super) at: Instant,
     /// When the last decision was made.
     decided: Instant,
 }

@@ -150,6 +150,18 @@ impl Clock {
         self.deadline = Some(Deadline::new(since, budget, if self.done > 0 { used } else { 0.0 }));
     }
 
+    /// Time by which the run must end, if it is limited.
+    pub(super) fn deadline(&self) -> Option<Instant> {
+        self.deadline.map(|deadline| deadline.at)
+    }
+
+    /// Moves the end of a limited run.
+    pub(super) fn set_deadline(&mut self, at: Instant) {
+        if let Some(deadline) = &mut self.deadline {
+            deadline.at = at;
+        }
+    }
+
     /// Gives a limited run that has not begun as many splats and steps as fit if its next step takes `step_seconds`.
     /// `splats` is the number with which it starts.
     pub(super) fn fit_to_budget(&mut self, recipe: &mut Recipe, splats: u64, step_seconds: f64) {

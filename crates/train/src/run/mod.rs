@@ -283,6 +283,17 @@ impl Run {
     /// Advances to the end, or until the run is asked to stop. Calls `events` with each event.
     ///
     /// # Errors
+    /// Time by which the run must end, if it has a time budget.
+    #[must_use]
+    pub fn deadline(&self) -> Option<Instant> {
+        self.clock.deadline()
+    }
+
+    /// Moves the end of a run with a time budget. What was trained since its checkpoint is lost, not its time.
+    pub fn set_deadline(&mut self, at: Instant) {
+        self.clock.set_deadline(at);
+    }
+
     /// A loss that is not finite, a failure of the device or file system, too many unreadable images. The last
     /// checkpoint is intact.
     pub fn train(&mut self, events: &mut dyn FnMut(Event)) -> Result<RunOutcome, TrainError> {
