@@ -12,8 +12,9 @@ use gausset_io::run_folder::config_path;
 use gausset_io::text;
 use gausset_prof::Profile;
 use gausset_train::{
-    AdvanceOutcome, Block, Blocks, Panoramas, Run, RunEnd, RunOutcome, Session, TimeBudget, TrainConfig,
-    TrainError, TrainOptions, check_dataset, check_init, predict_memory, read_outcome, resumable_config,
+    AdvanceOutcome, Block, Blocks, BudgetGrowth, Panoramas, Run, RunEnd, RunOutcome, Session, TimeBudget,
+    TrainConfig, TrainError, TrainOptions, check_dataset, check_init, predict_memory, read_outcome,
+    resumable_config,
 };
 
 use crate::device::{Device, DeviceOptions};
@@ -273,6 +274,10 @@ impl Trainer {
             block: None,
         };
         let has_budget = config.time_budget != TimeBudget::None;
+        let growth = match &task {
+            Task::New(options, ..) if options.growth.is_none() => BudgetGrowth::Chosen,
+            _ => BudgetGrowth::Given,
+        };
         let mut events = |event| host.report(Event::Training(Box::new(event)));
         let mut run = match task {
             Task::New(_, folder, overwrite) => {
@@ -285,7 +290,7 @@ impl Trainer {
             Task::Resume(_, folder) => Run::resume(config, &folder, session, &mut events)?,
         };
         host.report(Event::RunFolder(run.folder().to_owned()));
-        run.apply_time_budget(conditions.started)?;
+        run.apply_time_budget(conditions.started, growth)?;
         if !has_budget {
             run.predict_time()?;
         }
@@ -366,12 +371,12 @@ impl Trainer {
     ) -> Result<Self, Failure> {
         let Self { run, conditions, block, .. } = self;
         let (folder, dataset, lost_at) = (run.folder().to_owned(), Arc::clone(run.dataset()), run.step());
+        let deadline = run.deadline();
         let line = format!("{lost}; the run resumes from the checkpoint of step {checkpoint}");
         host.warn("the device", line);
         // Release the run folder and the old device before they are opened again.
         drop(run);
         let task = Task::resume(folder.clone(), &TrainOptions::default())?;
-        let deadline = run.deadline();
         let config = task.first_config()?;
         let engine = task.engine(&config, conditions, host)?;
         let mut again = match block {
@@ -384,14 +389,14 @@ impl Trainer {
                 part.open(true, conditions, host)?
             }
         };
+        if let Some(deadline) = deadline {
+            again.run.set_deadline(deadline);
+        }
         Ok(Self { lost_at: Some(lost_at), ..again })
     }
 
     /// Runs to the end, or until the job is asked to stop. If the device is lost, it is reopened and the run resumes
     /// from its last checkpoint; a second loss within 100 steps is an error.
-        if let Some(deadline) = deadline {
-            again.run.set_deadline(deadline);
-        }
     ///
     /// # Errors
     /// As [`Run::advance`]; the profile cannot be written.
@@ -536,13 +541,17 @@ pub fn start_or_resume(
     finish(folder, Trainer::open(task, config, engine, Arc::new(dataset), conditions, host), host)
 }
 
-/// Opens the dataset of the run in a folder, if data and options are the same. An option that was set then and is not
-/// set now is a difference, too.
+/// Opens the dataset of the run in a folder, if data and options are the same: those that the run has recorded, or with a
+/// time budget, those with which it was started. An option that was set then and is not set now is a difference, too.
 fn same_run(folder: &Path, options: &TrainOptions) -> Result<Dataset, Failure> {
     let recorded = SavedRun::read(folder)?.recorded;
     let first = with_absolute_paths(TrainConfig::resolve(options, None)?)?;
     let dataset = dataset::open(&first.data.path, &first.open_options())?;
-    let differences = recorded.differences(&TrainConfig::resolve_for(options, &dataset)?);
+    let config = TrainConfig::resolve_for(options, &dataset)?;
+    let differences = match recorded.differences(&config) {
+        none if none.is_empty() => none,
+        _ => recorded.clone().before_budget()?.differences(&config),
+    };
     if !differences.is_empty() {
         let line = format!(
             "{}: the run was started with {}; use the same options to resume, choose another folder with ⟨output⟩, or replace it with ⟨force⟩",

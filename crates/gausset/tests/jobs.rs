@@ -112,6 +112,48 @@ fn a_training_is_stopped_goes_on_and_is_reported_again() {
 }
 
 #[test]
+fn the_same_command_with_a_time_budget_goes_on_and_is_reported_again() {
+    let root = TempDir::new().unwrap();
+    let data = scene(root.path());
+    let run = root.path().join("run");
+    let within = |budget: &str| TrainOptions {
+        time_budget: Some(budget.parse().unwrap()),
+        steps: None,
+        max_splats: Some(200_000),
+        ..options(&data)
+    };
+    let begin = |given: &TrainOptions, host: &mut Host<'_>| {
+        training::start_or_resume(run.clone(), given, Overwrite::Refuse, conditions(), host)
+    };
+    let given = within("3s");
+    let stop_soon = |event: &Event, stop: &AtomicBool| {
+        if matches!(event, Event::Training(event) if matches!(**event, RunEvent::Progress(_))) {
+            stop.store(true, Ordering::Relaxed);
+        }
+    };
+    let (trained, _) = job(stop_soon, |host| begin(&given, host).unwrap());
+    assert!(trained.is_stopped());
+    let recorded = || RecordedRun::read(&run.join("config.toml")).unwrap().config.recipe;
+    assert!(recorded().max_splats < 200_000, "{}", recorded().max_splats);
+    let (trained, _) = done(|host| begin(&given, host));
+    assert!(!trained.is_stopped());
+    let (_, events) = done(|host| begin(&given, host));
+    assert!(has_stage(&events, &Stage::TrainedAlready));
+
+    // What differs is named.
+    let refused = |given: TrainOptions| job(|_, _| {}, |host| begin(&given, host)).0.unwrap_err().to_string();
+    let line = refused(within("9s"));
+    assert!(line.contains("the run was started with time-budget = \"3s\" (given: \"9s\")"), "{line}");
+    let line = refused(TrainOptions { max_splats: Some(50_000), ..given.clone() });
+    assert!(line.contains("started with max-splats = 200000 (given: 50000); "), "{line}");
+
+    // Killed before its evaluation: `config.toml` has the steps and no budget.
+    std::fs::remove_dir_all(run.join("eval")).unwrap();
+    let (trained, events) = done(|host| begin(&given, host));
+    assert!(!trained.is_stopped() && !has_stage(&events, &Stage::TrainedAlready));
+}
+
+#[test]
 fn a_finished_run_is_evaluated_from_its_folder_alone() {
     let root = TempDir::new().unwrap();
     let run = root.path().join("run");

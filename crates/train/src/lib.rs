@@ -52,7 +52,7 @@ pub mod views;
 pub mod warning;
 
 pub use block::{Block, Blocks, GivenCorrections};
-pub use config::{ConfigError, RecordedRun, RunRecord, TrainConfig};
+pub use config::{BudgetGrowth, ConfigError, RecordedRun, RunRecord, TrainConfig};
 pub use eval::{
     Advice, Confidence, ConfidenceMap, ConfidenceReport, DepthMaps, EvalError, EvalOptions, EvalOutput,
     EvalRecord, EvalReport, Evaluation, Judgement, MetricSet, PhotographAgain, Scores, Support, Trust,

@@ -147,7 +147,7 @@ pub fn quality_defaults(given: &TrainOptions, known: Option<DatasetFacts>) -> Tr
         max_splats.min((known.pixels / PIXELS_PER_SPLAT) as u64).max(MIN_MAX_SPLATS)
     });
     let most = given.max_splats.unwrap_or(max_splats);
-    // Neither the contents of an `--init` file nor the steps of a time budget are known.
+    // Neither the contents of an `--init` file nor the steps of a time budget are known; a budget chooses the growth later.
     let is_open = given.init.is_some() || (given.steps.is_none() && budget.is_some());
     let start = known.filter(|_| !is_open).map(|known| match known.points {
         0 => given.initial_splats.unwrap_or(initial_splats),
@@ -168,7 +168,7 @@ pub fn quality_defaults(given: &TrainOptions, known: Option<DatasetFacts>) -> Tr
         Quality::Fast | Quality::Default => 2.0,
         Quality::Best => 1.0,
     };
-    let grown_at = if is_few { MCMC_UNTIL } else { FULL_SIZE_AT };
+    let grown_at = known.map_or(FULL_SIZE_AT, |known| full_size_at(known.views));
     let rate = |published: f64| Some(round_to_3_digits(published * pace));
     TrainOptions {
         steps: Some(given.steps.unwrap_or(preset_steps)),
@@ -220,8 +220,13 @@ fn best_steps(known: Option<DatasetFacts>) -> u64 {
     (BEST_FACTOR * default_steps(known)).min(BEST_STEPS)
 }
 
+/// Fraction of a run with this many training views ([`equivalent_views`]) after which the set has its full size.
+pub(crate) fn full_size_at(views: u64) -> f64 {
+    if views < FEW_IMAGES { MCMC_UNTIL } else { FULL_SIZE_AT }
+}
+
 /// Growth per change of the set that takes `start` splats to `most` within `steps` steps of a run of `expected` steps.
-fn growth(start: u64, most: u64, steps: f64, expected: f64) -> f64 {
+pub(crate) fn growth(start: u64, most: u64, steps: f64, expected: f64) -> f64 {
     let changes = steps / automatic_cadence(expected as u64) as f64;
     let factor = most as f64 / start.max(1) as f64;
     let [least, fastest] = GROWTH;

@@ -18,9 +18,10 @@ use std::path::{Path, PathBuf};
 use gausset_io::dataset::{self, AlphaMode, Dataset, OpenOptions};
 
 pub use defaults::{DatasetFacts, defaults, equivalent_views, quality_defaults, strategy_defaults};
+pub(crate) use defaults::{full_size_at, growth};
 pub use error::ConfigError;
 pub(crate) use ineffective::Requirement;
-pub use record::{RecordedRun, RunRecord};
+pub use record::{BudgetGrowth, RecordedRun, RunRecord};
 
 use crate::block::Blocks;
 use crate::memory::MemoryPlan;

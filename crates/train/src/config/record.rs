@@ -11,6 +11,15 @@ use super::{ConfigError, TrainConfig};
 use crate::option_values::Colours;
 use crate::options::{self, OptionInfo, OptionsError, RECORD_TABLE, TrainOptions};
 
+/// Whether a time budget chooses the growth of the set.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub enum BudgetGrowth {
+    /// It is as configured, because it was given.
+    Given,
+    /// It follows from the chosen splats and steps.
+    Chosen,
+}
+
 /// The table `[run]` of a run's `config.toml`, written by the run.
 #[derive(Clone, Debug, PartialEq, Serialize, Deserialize)]
 #[serde(rename_all = "kebab-case")]
@@ -62,6 +71,9 @@ pub struct RunRecord {
     /// Fraction of the run after which the learning rates fall to zero. Those of older runs do not.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub cooldown: Option<f64>,
+    /// The time budget, and what it has changed, as it was before; of a run that had one.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub before_budget: Option<TrainOptions>,
     /// Which block of which division the run trains, if it trains one.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub block: Option<String>,
@@ -76,6 +88,23 @@ pub struct RunRecord {
 }
 
 impl RunRecord {
+    /// Records the options that a time budget may change.
+    pub(crate) fn record_before_budget(&mut self, config: &TrainConfig, growth: BudgetGrowth) {
+        let TrainOptions { time_budget, steps, max_splats, coarse_until, growth: was, .. } =
+            config.to_options();
+        let growth = was.filter(|_| growth == BudgetGrowth::Chosen);
+        let before =
+            TrainOptions { time_budget, steps, max_splats, coarse_until, growth, ..TrainOptions::default() };
+        self.before_budget = Some(before);
+    }
+
+    /// `config` as it was before the time budget; unchanged without one.
+    pub(crate) fn config_before_budget(&self, config: &TrainConfig) -> Result<TrainConfig, ConfigError> {
+        let Some(before) = &self.before_budget else { return Ok(config.clone()) };
+        let after = TrainOptions { plan: None, start_max_splats: None, ..config.to_options() };
+        TrainConfig::resolve_recorded(before.clone().or(after))
+    }
+
     /// Rotation from the axes of the dataset to those of saved results.
     #[must_use]
     pub fn saved_from_dataset(&self) -> Similarity {
@@ -167,14 +196,27 @@ impl RecordedRun {
         Ok(Self { config, record })
     }
 
+    /// The run as it was before its time budget chose steps and splats; unchanged without one.
+    ///
+    /// # Errors
+    /// What the run has recorded of that is invalid.
+    pub fn before_budget(self) -> Result<Self, ConfigError> {
+        let config = self.record.config_before_budget(&self.config)?;
+        Ok(Self { config, ..self })
+    }
+
     /// The configuration with which the run resumes if `given` is on the command line: limits, outputs and the location
-    /// of the data may change.
+    /// of the data may change. The options of a run with a time budget are also those with which it was started.
     ///
     /// # Errors
     /// Options differ from the run's and would change its result (all are listed); an option has no effect.
     pub fn resumed_with(&self, given: &TrainOptions, config_path: &Path) -> Result<TrainConfig, ConfigError> {
         let recorded = self.config.to_options();
-        let resumed = TrainConfig::resolve_resumed(&with_paths_as(&recorded, given.clone()), &recorded)?;
+        let given = match &self.record.before_budget {
+            Some(before) if before.time_budget == given.time_budget => given.clone().otherwise_than(before),
+            _ => given.clone(),
+        };
+        let resumed = TrainConfig::resolve_resumed(&with_paths_as(&recorded, given), &recorded)?;
         let differences = self.differences(&resumed);
         if differences.is_empty() {
             Ok(resumed)

@@ -72,8 +72,8 @@ pub struct OptionInfo {
     pub name: &'static str,
     /// Help text without a full stop.
     pub help: String,
-    /// How it is shown; `None` for the dataset, which every front end treats separately, and for the plan, which only
-    /// files hold.
+    /// How it is shown; `None` for the dataset, which every front end treats separately, and for what only files hold,
+    /// such as the plan.
     pub shown: Option<Presentation>,
     /// Syntax of its values.
     pub form: ValueSyntax,

@@ -113,6 +113,10 @@ options! {
         .accessors(|c| Some(c.recipe.strategy()), |c, strategy| c.recipe.density.rules = DensityRules::for_strategy(strategy));
     /// Maximum number of splats; for few or small images the default is one per 40 pixels.
     max_splats: u64 = listed(Model, "N").range(COUNT_LIMIT).field(|c| &mut c.recipe.max_splats);
+    /// Maximum number of splats before a time budget lowered it, from which the initial points were chosen; only a run's
+    /// config.toml holds it, so that the run can be repeated.
+    start_max_splats: u64 = unlisted()
+        .range(COUNT_LIMIT).optional_field(|c| &mut c.recipe.start.max_splats).needs(&[Requirement::FixedSteps]);
     /// Maximum degree of spherical harmonics (view-dependent colour), 0..3.
     sh_degree: u8 = listed(Model, "DEGREE")
         .default(sh::MAX_DEGREE).range(ValueRange::new("0..3", |&v| v <= sh::MAX_DEGREE))

@@ -19,6 +19,8 @@ pub struct CoarseRecipe {
 pub struct StartRecipe {
     /// Points from which splats start.
     pub points: InitPoints,
+    /// Maximum number of splats before a time budget lowered it.
+    pub max_splats: Option<u64>,
     /// Number of random splats if there are no points.
     pub random_splats: u64,
     /// Opacity of each initial splat, 0..1.

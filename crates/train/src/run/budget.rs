@@ -12,9 +12,10 @@ use std::time::{Duration, Instant};
 use gausset_core::engine::DeviceInfo;
 use gausset_io::dataset::Dataset;
 
+use crate::config::growth;
 use crate::recipe::{DensityRules, Recipe};
 
-/// Splat budgets to try, largest first. The first that allows [`SUFFICIENT_STEPS`] is used.
+/// Splat budgets to try after that of the recipe, largest first. The first that allows [`SUFFICIENT_STEPS`] is used.
 const SPLAT_BUDGETS: [u64; 9] = [400_000, 300_000, 200_000, 150_000, 100_000, 70_000, 50_000, 35_000, 25_000];
 /// Number of steps below which more splats do not pay off.
 const SUFFICIENT_STEPS: f64 = 3_000.0;
@@ -148,24 +149,29 @@ impl Deadline {
     }
 }
 
-/// Adjusts a recipe so that it fits into `seconds`, if an early step takes `seconds_per_step`.
+/// Adjusts a recipe so that it fits into `seconds`, if an early step takes `seconds_per_step`. The growth is chosen so
+/// that the set has its full size after the fraction `full_size_at` of the run; `None`: it is given.
 pub(super) fn fit_to_budget(
     recipe: &mut Recipe,
     forecast: &Forecast,
     start_splats: u64,
     seconds_per_step: f64,
     seconds: f64,
+    full_size_at: Option<f64>,
 ) {
+    let choose_growth = |recipe: &mut Recipe| {
+        let (most, steps) = (recipe.max_splats, recipe.steps as f64);
+        if let (Some(at), Some(mcmc)) = (full_size_at, recipe.density.rules.mcmc()) {
+            mcmc.growth = growth(start_splats, most, at * steps, steps);
+        }
+    };
     let most = recipe.max_splats;
     let mut affordable = 0.0;
-    for splats in SPLAT_BUDGETS
-        .into_iter()
-        .filter(|&splats| splats <= most)
-        .chain([SPLAT_BUDGETS[SPLAT_BUDGETS.len() - 1].min(most)])
-    {
+    for splats in [most].into_iter().chain(SPLAT_BUDGETS.into_iter().filter(|&splats| splats < most)) {
         let splats = splats.max(start_splats);
         recipe.max_splats = splats;
         recipe.steps = SUFFICIENT_STEPS as u64;
+        choose_growth(recipe);
         let second = forecast.step_cost(recipe, 0, start_splats) / seconds_per_step.max(1e-9);
         let total = forecast.remaining_cost(recipe, 0, start_splats) / second;
         affordable = SUFFICIENT_STEPS * seconds / total.max(1e-9);
@@ -177,6 +183,7 @@ pub(super) fn fit_to_budget(
         recipe.coarse.until = recipe.coarse.until.max(SHORT_COARSE_UNTIL);
     }
     recipe.steps = affordable.clamp(SCHEDULE_STEPS[0], SCHEDULE_STEPS[1]) as u64;
+    choose_growth(recipe);
 }
 
 #[cfg(test)]
@@ -232,5 +239,35 @@ mod tests {
         assert!((forecast.pixels(&coarse, 0) - 10_000.0).abs() < 1e-9);
         assert!((forecast.pixels(&coarse, 5_999) - 160_000.0).abs() < 1e-9);
         assert!(forecast.remaining_cost(&coarse, 0, 5_000) < 0.75 * forecast.remaining_cost(&fine, 0, 5_000));
+    }
+
+    /// A recipe of at most `most` splats that fits into the time of so many steps with 20,000 splats.
+    fn fitted(most: u64, steps: f64, full_size_at: Option<f64>) -> Recipe {
+        let forecast = Forecast::of_sizes(std::iter::once([200, 100]));
+        let mut recipe = Recipe { max_splats: most, ..recipe(Strategy::Mcmc) };
+        fit_to_budget(&mut recipe, &forecast, 20_000, 1.0, steps, full_size_at);
+        recipe
+    }
+
+    #[test]
+    fn as_many_splats_as_were_asked_for_are_taken_if_there_is_time() {
+        for most in [600_000, 399_999, 120_000, 24_000] {
+            assert_eq!(fitted(most, 1e6, Some(0.4)).max_splats, most);
+        }
+        assert_eq!(fitted(600_000, 18_000.0, Some(0.4)).max_splats, 200_000);
+        assert_eq!(fitted(600_000, 10.0, Some(0.4)).max_splats, 25_000);
+    }
+
+    #[test]
+    fn the_set_has_its_full_size_in_time_unless_the_growth_is_given() {
+        for steps in [2_000.0, 20_000.0, 1e6] {
+            let recipe = fitted(150_000, steps, Some(0.4));
+            let DensityRules::Mcmc(mcmc) = recipe.density.rules else { panic!("no growth") };
+            let changes = (1..=recipe.steps * 45 / 100).filter(|&step| recipe.is_density_step(step)).count();
+            let grown = 20_000.0 * mcmc.growth.powi(changes as i32);
+            assert!(grown >= recipe.max_splats as f64, "{steps}: {grown} of {}", recipe.max_splats);
+            let DensityRules::Mcmc(given) = fitted(150_000, steps, None).density.rules else { panic!() };
+            assert_eq!(given.growth, 2.0);
+        }
     }
 }

@@ -163,11 +163,17 @@ impl Clock {
     }
 
     /// Gives a limited run that has not begun as many splats and steps as fit if its next step takes `step_seconds`.
-    /// `splats` is the number with which it starts.
-    pub(super) fn fit_to_budget(&mut self, recipe: &mut Recipe, splats: u64, step_seconds: f64) {
+    /// `splats` is the number with which it starts; `full_size_at` as in [`budget::fit_to_budget`].
+    pub(super) fn fit_to_budget(
+        &mut self,
+        recipe: &mut Recipe,
+        splats: u64,
+        step_seconds: f64,
+        full_size_at: Option<f64>,
+    ) {
         let Some(deadline) = self.deadline else { return };
         let seconds = deadline.seconds_left(splats);
-        budget::fit_to_budget(recipe, &self.forecast, splats, step_seconds, seconds);
+        budget::fit_to_budget(recipe, &self.forecast, splats, step_seconds, seconds, full_size_at);
         self.plan = StepPlan::identity(recipe.steps);
         self.predicted_seconds = Some(seconds);
     }

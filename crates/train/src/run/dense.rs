@@ -195,15 +195,21 @@ impl DenseStart<'_> {
         Ok(DenseResult { depths, background: background.len() })
     }
 
+    /// Maximum number of splats when the run was started.
+    fn most(&self) -> u64 {
+        let recipe = &self.config.recipe;
+        recipe.start.max_splats.unwrap_or(recipe.max_splats)
+    }
+
     /// Number of splats that the points of the dataset leave.
     fn room(&self, start: &init::InitialSplats) -> usize {
         let taken = if start.is_random { 0 } else { start.splats.len() as u64 };
-        self.config.recipe.max_splats.saturating_sub(taken) as usize
+        self.most().saturating_sub(taken) as usize
     }
 
     /// Maximum number of dense points.
     fn max_points(&self, start: &init::InitialSplats) -> usize {
-        let half = MAX_DENSE_FRACTION * self.config.recipe.max_splats as f64;
+        let half = MAX_DENSE_FRACTION * self.most() as f64;
         (half as usize).min(self.room(start))
     }
 
@@ -219,7 +225,7 @@ impl DenseStart<'_> {
         let dense = points.iter().map(|point| point.position.map(|v| v as f32));
         let positions: Vec<[f32; 3]> = sparse.iter().copied().chain(dense).collect();
         let log_gains: Vec<[f64; 3]> = (0..views.len()).map(|view| self.log_gain(view)).collect();
-        let most = MAX_BACKGROUND_FRACTION * self.config.recipe.max_splats as f64;
+        let most = MAX_BACKGROUND_FRACTION * self.most() as f64;
         let count = most.min(MAX_BACKGROUND_FRACTION_LEFT * self.room(start) as f64) as usize;
         background_points(
             views,

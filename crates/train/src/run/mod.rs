@@ -45,7 +45,7 @@ use gausset_io::dataset::{Dataset, Loader};
 use gausset_io::run_folder::config_path;
 
 use crate::block::Block;
-use crate::config::TrainConfig;
+use crate::config::{BudgetGrowth, TrainConfig, equivalent_views, full_size_at};
 use crate::events::{Event, RunOutcome};
 use crate::free_space::FreeSpaceViews;
 use crate::memory::MemoryPlan;
@@ -251,23 +251,47 @@ impl Run {
     }
 
     /// Applies the time budget of the run, if it has one: the run ends when the budget is used up, counted from `since`
-    /// (less what a resumed run has used before). A new run gets as many splats and steps as fit.
+    /// (less what a resumed run has used before). A new run gets as many splats and steps as fit, and a growth for them;
+    /// one without a checkpoint chooses again.
     ///
     /// # Errors
     /// The device fails, or `config.toml` cannot be written.
-    pub fn apply_time_budget(&mut self, since: Instant) -> Result<(), TrainError> {
+    pub fn apply_time_budget(&mut self, since: Instant, growth: BudgetGrowth) -> Result<(), TrainError> {
         let Some(budget) = self.config.time_budget.seconds() else { return Ok(()) };
         self.clock.limit(since, budget);
         if self.clock.done() > 0 {
             return Ok(());
         }
+        let record = self.outputs.record_mut();
+        self.config = record.config_before_budget(&self.config)?;
+        let growth = record.before_budget.as_ref().map_or(growth, |before| match before.growth {
+            Some(_) => BudgetGrowth::Chosen,
+            None => BudgetGrowth::Given,
+        });
+        record.record_before_budget(&self.config, growth);
         let Some(seconds_per_step) = self.time_steps()? else { return Ok(()) };
-        self.clock.fit_to_budget(&mut self.config.recipe, self.device.monitor().splats, seconds_per_step);
+        let full_size_at =
+            (growth == BudgetGrowth::Chosen).then(|| full_size_at(equivalent_views(&self.dataset)));
+        let (splats, recipe) = (self.device.monitor().splats, &mut self.config.recipe);
+        let most = recipe.max_splats;
+        self.clock.fit_to_budget(recipe, splats, seconds_per_step, full_size_at);
+        recipe.start.max_splats = (recipe.max_splats != most).then_some(most);
         self.config.plan = self.clock.plan().clone();
         self.device.replan_memory(&self.config, &self.dataset)?;
         self.outputs.write_config(&self.config)?;
         self.clock.restart();
         Ok(())
+    }
+
+    /// Time by which the run must end, if it has a time budget.
+    #[must_use]
+    pub fn deadline(&self) -> Option<Instant> {
+        self.clock.deadline()
+    }
+
+    /// Moves the end of a run with a time budget. What was trained since its checkpoint is lost, not its time.
+    pub fn set_deadline(&mut self, at: Instant) {
+        self.clock.set_deadline(at);
     }
 
     /// Seconds per step, from a few steps on the next views that leave no trace. `None` if they fail, because they will
@@ -283,17 +307,6 @@ impl Run {
     /// Advances to the end, or until the run is asked to stop. Calls `events` with each event.
     ///
     /// # Errors
-    /// Time by which the run must end, if it has a time budget.
-    #[must_use]
-    pub fn deadline(&self) -> Option<Instant> {
-        self.clock.deadline()
-    }
-
-    /// Moves the end of a run with a time budget. What was trained since its checkpoint is lost, not its time.
-    pub fn set_deadline(&mut self, at: Instant) {
-        self.clock.set_deadline(at);
-    }
-
     /// A loss that is not finite, a failure of the device or file system, too many unreadable images. The last
     /// checkpoint is intact.
     pub fn train(&mut self, events: &mut dyn FnMut(Event)) -> Result<RunOutcome, TrainError> {

@@ -82,6 +82,11 @@ impl RunOutputs {
         &self.record
     }
 
+    /// The same, to be changed before the next [`Self::write_config`].
+    pub(super) fn record_mut(&mut self) -> &mut RunRecord {
+        &mut self.record
+    }
+
     /// Reports an event. Of more than [`MAX_EVENTS`] that nothing takes, the oldest are dropped.
     pub(super) fn emit(&mut self, event: Event) {
         if self.events.len() == MAX_EVENTS {

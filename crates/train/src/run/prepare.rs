@@ -167,6 +167,7 @@ pub(super) fn run_record(
         background_points: None,
         contraction_radius: None,
         cooldown: Some(COOLDOWN),
+        before_budget: None,
         block: None,
         offset: dataset.offset,
         normalisation: dataset.normalisation,

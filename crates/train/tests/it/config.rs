@@ -37,6 +37,12 @@ fn recorded(config: TrainConfig) -> RecordedRun {
         background_points: Some(4_377),
         contraction_radius: Some(0.7),
         cooldown: Some(0.9),
+        before_budget: Some(TrainOptions {
+            time_budget: Some(TimeBudget::Milliseconds(600_000)),
+            steps: Some(6_000),
+            max_splats: Some(200_000),
+            ..TrainOptions::default()
+        }),
         block: Some("block 2 of 4, division 00ff".to_owned()),
         offset: Some([431_000.0, 5_412_000.0, 312.25]),
         normalisation: Normalisation { centre: [0.1, -7.0, 1.0 / 3.0], unit: 1.0 / 7.0 },
@@ -193,7 +199,10 @@ fn every_option_has_a_default_but_the_paths() {
     let complete = presets.or(defaults());
     let given: Vec<String> = complete.given_values().into_iter().map(|(key, _)| key).collect();
     let without: Vec<&str> = TrainOptions::keys().filter(|key| !given.iter().any(|g| g == key)).collect();
-    assert_eq!(without, ["data", "images", "masks", "sparse", "init", "spz-frame", "plan"]);
+    assert_eq!(
+        without,
+        ["data", "images", "masks", "sparse", "init", "spz-frame", "plan", "start-max-splats"]
+    );
 }
 
 #[test]

@@ -424,3 +424,14 @@ fn depth_maps_that_should_be_kept_and_are_not_possible_are_missing_with_a_reason
     assert_eq!(lines, [expected]);
     assert!(!run.join("depth").exists());
 }
+
+#[test]
+fn initial_points_are_chosen_from_the_number_of_splats_before_a_time_budget_lowered_it() {
+    let whole = from(InitPoints::Dense, 1);
+    let (expected, _) = start_of(&whole);
+    let lowered = TrainOptions { max_splats: Some(5_000), start_max_splats: Some(8_000), ..whole.clone() };
+    let (lowered, recorded) = start_of(&lowered);
+    assert!(lowered == expected && recorded.config.recipe.max_splats == 5_000);
+    let (fewer, _) = start_of(&TrainOptions { max_splats: Some(5_000), ..whole });
+    assert!(fewer.len() < expected.len());
+}

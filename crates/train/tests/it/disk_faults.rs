@@ -12,8 +12,8 @@ use gausset_cpu::CpuEngine;
 use gausset_io::atomic::faults::{Fault, FaultyDisk};
 use gausset_io::atomic::{Disk, FileInfo, FileSystem, OutputFile, Overwrite};
 use gausset_train::{
-    Event, InitPoints, RecordedRun, Request, Run, RunEnd, Session, TimeBudget, TrainConfig, TrainError,
-    TrainOptions, resumable_config,
+    BudgetGrowth, Event, InitPoints, RecordedRun, Request, Run, RunEnd, Session, TimeBudget, TrainConfig,
+    TrainError, TrainOptions, resumable_config,
 };
 use rustix::io::Errno;
 
@@ -197,7 +197,7 @@ fn a_time_budget_whose_last_checkpoint_fails_goes_on_to_what_its_config_says() {
         } else {
             Run::resume(resumable_config(&run, &TrainOptions::default())?, &run, session, &mut events)?
         };
-        begun.apply_time_budget(since)?;
+        begun.apply_time_budget(since, BudgetGrowth::Chosen)?;
         begun.train(&mut events)
     };
     // Stopped once, so that a checkpoint exists that contains only the first decision. Then the machine becomes slow.

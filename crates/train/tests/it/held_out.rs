@@ -15,8 +15,8 @@ use gausset_io::atomic::Overwrite;
 use gausset_io::dataset::{Dataset, ImageEntry};
 use gausset_io::image::encode::{PngPixels, png};
 use gausset_train::{
-    Event, Exposure, InitPoints, Quality, RecordedRun, Run, RunEnd, TimeBudget, TrainConfig, TrainOptions,
-    with_refined_poses,
+    BudgetGrowth, Event, Exposure, InitPoints, Quality, RecordedRun, Run, RunEnd, TimeBudget, TrainConfig,
+    TrainOptions, with_refined_poses,
 };
 
 const SIZE: [u32; 2] = [32, 24];
@@ -202,7 +202,7 @@ fn no_file_of_a_held_out_picture_is_opened_before_the_evaluation() {
             let since = Instant::now();
             let session = session_on(dataset, Box::new(cpu(1)), &Arc::default());
             let mut run = Run::start(config, &run, Overwrite::Refuse, session, &mut events).unwrap();
-            run.apply_time_budget(since).unwrap();
+            run.apply_time_budget(since, BudgetGrowth::Chosen).unwrap();
             assert_eq!(run.train(&mut events).unwrap().end, RunEnd::Finished);
             drop(run);
             assert_eq!(before[0], 0, "{}, {kind}", rule.name);
