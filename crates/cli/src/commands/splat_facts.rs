@@ -166,7 +166,7 @@ pub(super) fn print_conversion(converted: &ConversionResult, output: &Path, no_s
         console.note(format!("{output}: {}", parts.join("; ")));
     }
     if let Some(positions) = saved.positions.filter(|positions| positions.is_coarse) {
-        let line = format!("{output}: {positions}, coarse for a scene of this size; .glb and .ply keep them");
+        let line = format!("{output}: {positions}, more than its splats are wide; .glb and .ply keep them");
         console.warn("the splats", line);
     } else if let Some(positions) = saved.positions {
         console.note(format!("{output}: {positions}"));

@@ -9,8 +9,6 @@ use super::SplatFile;
 /// Steps of the scene above this many times the median step count as outliers: the positions of scene splats that share a
 /// group with splats far out.
 const OUTLIER_FACTOR: f64 = 16.0;
-/// Fraction of the scene's radius above which a step is coarse: about a pixel of an image of the whole scene.
-const COARSE: f64 = 1e-3;
 
 /// Steps of the positions in a written file, in scene units: a position moves by at most half a step along each axis.
 #[derive(Clone, Copy, Debug, PartialEq)]
@@ -21,7 +19,7 @@ pub struct PositionSteps {
     pub outliers: Option<(usize, f64)>,
     /// Largest step of the splats of the sky.
     pub sky: Option<f64>,
-    /// Whether the step of the scene is visible: above a thousandth of its radius, the median distance from its middle.
+    /// Whether the step of the scene is visible: above the width of its splats, the median of their middle standard deviations.
     pub is_coarse: bool,
 }
 
@@ -34,21 +32,17 @@ impl PositionSteps {
         let largest = |steps: &mut dyn Iterator<Item = f64>| steps.fold(0.0, f64::max);
         let outliers = (0..scene).map(&step).filter(is_outlier).count();
         let scene_step = largest(&mut (0..scene).map(&step).filter(|step| !is_outlier(step)));
-        let middle = [0, 1, 2].map(|k| {
-            let means = document.splats.means.iter().take(scene);
-            upper_median(means.map(|mean| f64::from(mean[k])).collect()).unwrap_or_default()
-        });
-        let distance = |mean: &[f32; 3]| {
-            let offset = [0, 1, 2].map(|k| f64::from(mean[k]) - middle[k]);
-            libm::sqrt(offset.iter().map(|v| v * v).sum())
+        let width = |logs: &[f32; 3]| {
+            let [a, b, c] = logs.map(f64::from);
+            libm::exp(a.max(b).min(a.max(c)).min(b.max(c)))
         };
-        let radius = upper_median(document.splats.means.iter().take(scene).map(distance).collect());
+        let width = upper_median(document.splats.log_scales.iter().take(scene).map(width).collect());
         Some(Self {
             scene: scene_step,
             outliers: (outliers > 0)
                 .then(|| (outliers, largest(&mut (0..scene).map(&step).filter(is_outlier)))),
             sky: (scene < all).then(|| largest(&mut (scene..all).map(&step))),
-            is_coarse: radius.is_some_and(|radius| radius > 0.0 && scene_step > COARSE * radius),
+            is_coarse: width.is_some_and(|width| scene_step > width),
         })
     }
 }
@@ -99,8 +93,9 @@ mod tests {
             steps.to_string(),
             "positions: scene to 0.0004 units (2 of its splats to 228), sky to 228"
         );
-        let steps = of(0, |_| 0.5);
-        assert_eq!((steps.to_string().as_str(), steps.is_coarse), ("positions: scene to 0.5 units", true));
+        // Splats of one unit.
+        let steps = of(0, |_| 1.5);
+        assert_eq!((steps.to_string().as_str(), steps.is_coarse), ("positions: scene to 1.5 units", true));
         assert!(PositionSteps::of(&line(5, 5), |_| 1.0).is_none());
     }
 
