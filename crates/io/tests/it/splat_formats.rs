@@ -625,6 +625,11 @@ fn gltf_may_lie_in_two_files_or_in_one_text_and_nodes_move_splats() {
     let [x, y, z] = plain.means[3];
     assert_eq!(moved.means[3], [2.0 * x, -2.0 * y, -2.0 * z]);
     assert!((moved.log_scales[3][0] - plain.log_scales[3][0] - 2.0f32.ln()).abs() < 1e-6);
+    // Two negative scales are the same half turn.
+    json["nodes"][0] = serde_json::json!({ "mesh": 0, "scale": [2.0, -2.0, -2.0] });
+    assert_eq!(load(&json).unwrap().splats.means[3], moved.means[3]);
+    json["nodes"][0] = serde_json::json!({ "mesh": 0, "scale": [2.0, -2.0, 2.0] });
+    assert!(error(&json).contains("another transform"));
     json["nodes"][0] = serde_json::json!({ "mesh": 0, "scale": [2.0, 1.0, 2.0] });
     let what = "nodes[0]: the scene cannot be laid out (expected a rotation, a shift and one positive scale, found another transform)";
     assert_eq!(error(&json), format!("F/scene.gltf: {what}"));
@@ -824,6 +829,20 @@ fn a_sog_of_version_1_and_damaged_ones() {
     };
     let plain = load(&good).unwrap();
     assert_eq!((plain.splats.len(), plain.version.as_deref()), (5, Some("2")));
+
+    // A first value of NaN, as older versions of splat-transform wrote it.
+    let mut without_first = good.clone();
+    without_first["scales"]["codebook"][0] = serde_json::Value::Null;
+    let found = load(&without_first).unwrap().splats;
+    let first = |k: usize| good["scales"]["codebook"][k].as_f64().unwrap();
+    let continued = (first(1) + (first(1) - first(255)) / 255.0) as f32;
+    for (value, before) in found.log_scales.iter().zip(&plain.splats.log_scales) {
+        for (value, before) in value.iter().zip(before) {
+            assert!(value == before || *value == continued, "{value} {before}");
+        }
+    }
+    without_first["scales"]["codebook"][1] = serde_json::Value::Null;
+    assert!(error(&without_first).contains("256 finite numbers"));
 
     let mut old = good.clone();
     let object = old.as_object_mut().unwrap();

@@ -123,6 +123,28 @@ fn glb(json: &Value, binary: &[u8]) -> Vec<u8> {
 }
 
 #[test]
+fn scales_of_a_draft_gltf_that_are_logarithms_are_read_as_such() {
+    let splats = some_splats(30, 0, 3);
+    let (json, binary) = glb_parts(&written(&SplatFile::new(splats), Format::Gltf));
+    let plain = read(&glb(&json, &binary), "t").unwrap().splats;
+    let attributes = &json["meshes"][0]["primitives"][0]["attributes"];
+    let accessor = attributes["KHR_gaussian_splatting:SCALE"].as_u64().unwrap() as usize;
+    let view = json["accessors"][accessor]["bufferView"].as_u64().unwrap() as usize;
+    let at = json["bufferViews"][view]["byteOffset"].as_u64().unwrap() as usize;
+    let mut draft = binary.clone();
+    for scale in draft[at..at + 12 * 30].chunks_exact_mut(4) {
+        let value = f32::from_le_bytes(scale.try_into().unwrap());
+        scale.copy_from_slice(&value.ln().to_le_bytes());
+    }
+    let found = read(&glb(&json, &draft), "t").unwrap();
+    assert_eq!(found.splats.len(), 30);
+    for (a, b) in found.splats.log_scales.iter().flatten().zip(plain.log_scales.iter().flatten()) {
+        assert!((a - b).abs() < 1e-5, "{a} {b}");
+    }
+    assert_eq!(found.report.notes, ["SCALE: read as logarithms, as in a draft (found negative values)"]);
+}
+
+#[test]
 fn a_draft_gltf_of_cesium_is_read() {
     let splats = some_splats(30, 0, 3);
     let (mut json, binary) = glb_parts(&written(&SplatFile::new(splats.clone()), Format::Gltf));

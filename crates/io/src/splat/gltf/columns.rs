@@ -158,6 +158,30 @@ impl Columns {
         Ok(Self { columns, colour, position_scale, count, degree, transform })
     }
 
+    /// Whether scales are logarithms, as in a draft of the extension (splat-transform until June 2026): a scale is not negative.
+    fn has_log_scales(
+        &self,
+        source: &mut SourceFile<'_>,
+        buffers: &mut [Buffer],
+    ) -> Result<bool, SplatError> {
+        let Some((column, _)) = self.columns.iter().find(|(_, place)| *place == LOG_SCALE) else {
+            return Ok(false);
+        };
+        let mut bytes = source.memory.vec_with_capacity(self.count.min(BLOCK_ROWS) * MAX_STRIDE)?;
+        let (mut row, mut found) = (0, false);
+        while row < self.count && !found {
+            let count = (self.count - row).min(BLOCK_ROWS);
+            column.read(source, buffers, row, count, &mut bytes)?;
+            found = bytes
+                .chunks(column.stride as usize)
+                .flat_map(|row| column.numbers(row))
+                .any(|scale| scale < 0.0);
+            row += count;
+        }
+        source.memory.release(self.count.min(BLOCK_ROWS) * MAX_STRIDE);
+        Ok(found)
+    }
+
     /// Reads the splats with an SH degree that may be higher than stored, and converts them to the axes of training.
     pub(super) fn read(
         &self,
@@ -166,6 +190,7 @@ impl Columns {
         buffers: &mut [Buffer],
     ) -> Result<SplatFile, SplatError> {
         let values = row_values(sh_degree);
+        let are_logs = self.has_log_scales(source, buffers)?;
         let mut splats = SplatCollector::new(sh_degree, self.count, source.memory)?;
         let block = self.count.min(BLOCK_ROWS);
         let mut rows: Vec<f32> = source.memory.vec_with_capacity(block * values as u64)?;
@@ -197,7 +222,7 @@ impl Columns {
             for row in rows.chunks_exact_mut(values) {
                 if let [x, y, z, sx, sy, sz, qx, qy, qz, qw, logit, ..] = row {
                     [x, y, z].into_iter().for_each(|v| *v *= self.position_scale);
-                    for scale in [sx, sy, sz] {
+                    for scale in [sx, sy, sz].into_iter().filter(|_| !are_logs) {
                         *scale = libm::log(f64::from(*scale)) as f32;
                     }
                     // The file has xyzw.
@@ -211,6 +236,12 @@ impl Columns {
         }
         source.memory.release(block * (4 * values as u64 + MAX_STRIDE));
         let mut document = splats.into_document(Format::Gltf);
+        if are_logs {
+            document
+                .report
+                .notes
+                .push("SCALE: read as logarithms, as in a draft (found negative values)".to_owned());
+        }
         to_training_axes(&mut document.splats, &self.transform);
         Ok(document)
     }

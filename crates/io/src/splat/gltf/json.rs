@@ -189,13 +189,17 @@ impl Node {
             });
         }
         let [x, y, z, w] = self.rotation.unwrap_or([0.0, 0.0, 0.0, 1.0]);
-        let [scale, sy, sz] = self.scale.unwrap_or([1.0; 3]);
-        let is_uniform = (scale - sy).abs() <= 1e-4 * scale && (scale - sz).abs() <= 1e-4 * scale;
+        let scales = self.scale.unwrap_or([1.0; 3]);
+        let [scale, b, c] = scales.map(f64::abs);
+        let is_uniform = (scale - b).abs() <= 1e-4 * scale && (scale - c).abs() <= 1e-4 * scale;
         let length = w * w + x * x + y * y + z * z;
-        let rotation = se3::rotation_from_quaternion([w, x, y, z]);
+        // Two negative scales are a half turn, one or three a mirror.
+        let [sx, sy, sz] = scales.map(f64::signum);
+        let is_mirrored = sx * sy * sz < 0.0;
+        let rotation = se3::rotation_from_quaternion([w, x, y, z]).map(|[a, b, c]| [sx * a, sy * b, sz * c]);
         let translation = self.translation.unwrap_or([0.0; 3]);
         let similarity = Similarity { scale, rotation: snap_to_identity(rotation), translation };
-        (is_uniform && (0.5..2.0).contains(&length) && scale > 0.0).then_some(similarity)
+        (is_uniform && !is_mirrored && (0.5..2.0).contains(&length) && scale > 0.0).then_some(similarity)
     }
 }
 

@@ -38,10 +38,13 @@ pub(super) struct Files {
     pub(super) files: Vec<String>,
 }
 
+/// Values of a codebook. Older versions of splat-transform wrote NaN for the first, which JSON has as null.
+type Codebook = Vec<Option<f64>>;
+
 /// Bytes of several channels: through a codebook, or linear in a range per channel.
 #[derive(Deserialize)]
 pub(super) struct Values {
-    codebook: Option<Vec<f64>>,
+    codebook: Option<Codebook>,
     mins: Option<Vec<f64>>,
     maxs: Option<Vec<f64>>,
     pub(super) files: Vec<String>,
@@ -51,7 +54,7 @@ pub(super) struct Values {
 pub(super) struct Palette {
     pub(super) count: Option<u64>,
     pub(super) bands: Option<u8>,
-    codebook: Option<Vec<f64>>,
+    codebook: Option<Codebook>,
     mins: Option<f64>,
     maxs: Option<f64>,
     pub(super) files: Vec<String>,
@@ -105,8 +108,15 @@ impl Palette {
     }
 }
 
-fn table(codebook: &[f64]) -> Option<[f32; CODEBOOK]> {
-    let values: Vec<f32> = codebook.iter().map(|v| *v as f32).collect();
+/// The values; a missing first one continues the others as in PlayCanvas.
+fn table(codebook: &[Option<f64>]) -> Option<[f32; CODEBOOK]> {
+    let first = match codebook {
+        [None, Some(second), .., Some(last)] => second + (second - last) / 255.0,
+        [first, ..] => (*first)?,
+        [] => return None,
+    };
+    let rest: Option<Vec<f64>> = codebook.iter().skip(1).copied().collect();
+    let values: Vec<f32> = std::iter::once(first).chain(rest?).map(|v| v as f32).collect();
     let values = <[f32; CODEBOOK]>::try_from(values).ok()?;
     values.iter().all(|v| v.is_finite()).then_some(values)
 }
