@@ -43,7 +43,7 @@ pub(super) struct MaskFinder {
 impl MaskFinder {
     /// Looks into the mask folder `named`, or into the one of the dataset.
     pub(super) fn new(named: Option<&Path>, root: &Path, images: &Path) -> Self {
-        let above = images.parent().filter(|above| above.starts_with(root)).map(Path::to_owned);
+        let above = images.parent().map(Path::to_owned);
         let usual = || {
             let places =
                 [Some(root.to_owned()), above, Some(images.to_owned()), Some(file_in(root, "images"))];

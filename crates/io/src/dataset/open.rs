@@ -160,7 +160,8 @@ fn open_json(
                     file: path.to_owned(),
                     are_own: frame.intrinsics.is_some(),
                 },
-                mask: frame.mask_path.clone(),
+                // A folder that is given counts more.
+                mask: frame.mask_path.clone().filter(|_| options.masks.is_none()),
                 role,
             });
         }
