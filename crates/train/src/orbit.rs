@@ -38,6 +38,10 @@ const MAX_REACH: f64 = 2.0;
 const HOME_EXTENT: f64 = 2.0;
 /// Fraction of the frame that they fill.
 const HOME_FILL: f64 = 0.95;
+/// Sides from which an orbit looks whether all is shown, and how much farther than by the median distance it may be for that:
+/// splats that reach farther are a landscape.
+const SIDES_LOOKED_AT: usize = 8;
+const MAX_OBJECT: f64 = 2.2;
 /// Sine of the elevation of an orbit around splats (20 degrees).
 const ELEVATION_SINE: f64 = 0.342;
 
@@ -63,7 +67,8 @@ impl ImageShape {
             return Ok(*camera);
         }
         let (old_width, old_height) = (f64::from(camera.width), f64::from(camera.height));
-        let side = |value: f64| value.round().clamp(1.0, f64::from(Camera::MAX_SIDE)) as u32;
+        // Even, for video.
+        let side = |value: f64| (2.0 * (0.5 * value).round()).clamp(1.0, f64::from(Camera::MAX_SIDE)) as u32;
         let [width, height] = match (self.width, self.height) {
             (Some(width), Some(height)) => [width, height],
             (Some(width), None) => [width, side(old_height * f64::from(width) / old_width)],
@@ -103,7 +108,9 @@ pub fn orbit_dataset(
 ) -> Result<Vec<NamedCamera>, CameraError> {
     let training = dataset_cameras(dataset, Split::Train, splats_from_dataset);
     let Some(first) = training.first() else { return Ok(Vec::new()) };
-    let camera = shape.apply_to(&first.camera)?;
+    let [width, height] = [first.camera.width, first.camera.height].map(|side| side.max(2) & !1);
+    let even = ImageShape { width: Some(width), height: Some(height), vertical_fov: None };
+    let camera = shape.apply_to(&even.apply_to(&first.camera)?)?;
     let poses: Vec<Pose> = training.iter().map(|c| c.pose).collect();
     let is_turned = splats_from_dataset.rotation != IDENTITY3;
     let up =
@@ -128,7 +135,8 @@ pub fn orbit_dataset(
 /// `frames` cameras on a circle around splats, a little above their centre and far enough away to show most of them.
 ///
 /// The centre is the median of the positions, and the size follows from the median distance to it, so some splats far
-/// away, such as a sky, do not matter. `up` is the up direction, -y if unknown.
+/// away, such as a sky, do not matter. Of an object whose ends would be cut off, all is shown from every side. `up` is the up
+/// direction, -y if unknown.
 ///
 /// # Errors
 /// A shape that is invalid for a camera. Returns no cameras if there are no splats.
@@ -138,34 +146,93 @@ pub fn orbit_splats(
     up: Option<[f32; 3]>,
     shape: &ImageShape,
 ) -> Result<Vec<NamedCamera>, CameraError> {
-    let up = up.and_then(|up| unit(up.map(f64::from))).unwrap_or(up::SAVED_UP);
-    let usable = || (0..splats.len()).filter(|&i| splats.is_valid(i));
-    let mut seen: Vec<usize> = usable().filter(|&i| splats.opacity_logits[i] >= FAINT_LOGIT).collect();
-    if seen.is_empty() {
-        seen = usable().collect();
+    let Some(mut orbit) = SplatOrbit::by_medians(splats, up, shape)? else { return Ok(Vec::new()) };
+    let centre = middle_of(orbit.seen.iter().map(|&i| splats.means[i].map(f64::from)));
+    let whole = SplatOrbit { centre, ..orbit.clone() };
+    let sides = whole.cameras(SIDES_LOOKED_AT);
+    let needed = sides.iter().map(|side| whole.distance_for(splats, &side.pose)).fold(0.0, f64::max);
+    if needed > orbit.away && needed < MAX_OBJECT * orbit.away {
+        orbit = SplatOrbit { away: needed, ..whole };
     }
-    if seen.is_empty() {
-        return Ok(Vec::new());
-    }
-    let position = |i: usize| splats.means[i].map(f64::from);
-    let centre =
-        std::array::from_fn(|k| upper_median(seen.iter().map(|&i| position(i)[k]).collect()).unwrap_or(0.0));
-    let distance =
-        upper_median(seen.iter().map(|&i| se3::distance(position(i), centre)).collect()).unwrap_or(0.0);
-    let radius = RADIUS_IN_MEDIANS * if distance > 0.0 { distance } else { 1.0 };
+    Ok(orbit.cameras(frames))
+}
 
-    let [width, height] = DEFAULT_SIZE.map(f64::from);
-    let focal = 0.5 * height / libm::tan(0.5 * DEFAULT_FOV.to_radians());
-    let [width_px, height_px] = DEFAULT_SIZE;
-    let usual = Camera::new(width_px, height_px, focal, focal, 0.5 * width, 0.5 * height)?;
-    let camera = shape.apply_to(&usual)?;
-    // The narrower of the two half angles must contain the ball.
-    let half_side = f64::from(camera.width).min(f64::from(camera.height)) / 2.0;
-    let sine = half_side / libm::hypot(half_side, camera.fx.max(camera.fy));
-    let away = radius / sine;
-    let middle = up.map(|v| v * away * ELEVATION_SINE);
-    let across = away * (1.0 - ELEVATION_SINE * ELEVATION_SINE).sqrt();
-    Ok(Circle::around(middle, up, any_perpendicular(up), across).cameras(frames, centre, up, &camera))
+/// A circle of cameras around splats, a little above their centre.
+#[derive(Clone)]
+struct SplatOrbit {
+    /// The splats that determine it.
+    seen: Vec<usize>,
+    centre: [f64; 3],
+    up: [f64; 3],
+    camera: Camera,
+    /// Distance from the centre.
+    away: f64,
+}
+
+impl SplatOrbit {
+    /// `None` if there are no splats.
+    fn by_medians(
+        splats: &Splats,
+        up: Option<[f32; 3]>,
+        shape: &ImageShape,
+    ) -> Result<Option<Self>, CameraError> {
+        let up = up.and_then(|up| unit(up.map(f64::from))).unwrap_or(up::SAVED_UP);
+        let usable = || (0..splats.len()).filter(|&i| splats.is_valid(i));
+        let mut seen: Vec<usize> = usable().filter(|&i| splats.opacity_logits[i] >= FAINT_LOGIT).collect();
+        if seen.is_empty() {
+            seen = usable().collect();
+        }
+        if seen.is_empty() {
+            return Ok(None);
+        }
+        let position = |i: usize| splats.means[i].map(f64::from);
+        let centre = std::array::from_fn(|k| {
+            upper_median(seen.iter().map(|&i| position(i)[k]).collect()).unwrap_or(0.0)
+        });
+        let distance =
+            upper_median(seen.iter().map(|&i| se3::distance(position(i), centre)).collect()).unwrap_or(0.0);
+        let radius = RADIUS_IN_MEDIANS * if distance > 0.0 { distance } else { 1.0 };
+
+        let [width, height] = DEFAULT_SIZE.map(f64::from);
+        let focal = 0.5 * height / libm::tan(0.5 * DEFAULT_FOV.to_radians());
+        let [width_px, height_px] = DEFAULT_SIZE;
+        let usual = Camera::new(width_px, height_px, focal, focal, 0.5 * width, 0.5 * height)?;
+        let camera = shape.apply_to(&usual)?;
+        // The narrower of the two half angles must contain the ball.
+        let half_side = f64::from(camera.width).min(f64::from(camera.height)) / 2.0;
+        let sine = half_side / libm::hypot(half_side, camera.fx.max(camera.fy));
+        Ok(Some(Self { seen, centre, up, camera, away: radius / sine }))
+    }
+
+    fn cameras(&self, frames: usize) -> Vec<NamedCamera> {
+        let middle = self.up.map(|v| v * self.away * ELEVATION_SINE);
+        let across = self.away * (1.0 - ELEVATION_SINE * ELEVATION_SINE).sqrt();
+        let circle = Circle::around(middle, self.up, any_perpendicular(self.up), across);
+        circle.cameras(frames, self.centre, self.up, &self.camera)
+    }
+
+    /// Distance from the centre at which a camera with the rotation of `pose` shows all but stray splats.
+    fn distance_for(&self, splats: &Splats, pose: &Pose) -> f64 {
+        let Camera { width, height, fx, fy, .. } = self.camera;
+        let tangents = [f64::from(width) / fx, f64::from(height) / fy].map(|side| HOME_FILL * 0.5 * side);
+        let needed = self.seen.iter().map(|&i| {
+            let offset = se3::sub(splats.means[i].map(f64::from), self.centre);
+            let [x, y, z] = se3::mul_vec(&pose.rotation, offset);
+            let [width, height] = extent_in_camera(splats, i, pose);
+            ((x.abs() + width) / tangents[0]).max((y.abs() + height) / tangents[1]) - z
+        });
+        outermost(needed.collect(), HOME_STRAY)
+    }
+}
+
+/// Middle of positions along each axis, without stray ones at both ends.
+fn middle_of(positions: impl Iterator<Item = [f64; 3]>) -> [f64; 3] {
+    let positions: Vec<[f64; 3]> = positions.collect();
+    std::array::from_fn(|k| {
+        let along = |sign: f64| positions.iter().map(|position| sign * position[k]).collect();
+        let [low, high] = [-1.0, 1.0].map(|sign| sign * outermost(along(sign), 0.5 * HOME_STRAY));
+        0.5 * (low + high)
+    })
 }
 
 /// The first view of splats without a dataset, and their size.
@@ -184,15 +251,11 @@ pub struct HomeView {
 /// direction, -y if unknown. `None` if there are no splats.
 #[must_use]
 pub fn home_view(splats: &Splats, up: Option<[f32; 3]>) -> Option<HomeView> {
-    let orbit = orbit_splats(splats, 1, up, &ImageShape::default()).ok()?;
-    let NamedCamera { name, camera, pose } = orbit.into_iter().next()?;
+    let orbit = SplatOrbit::by_medians(splats, up, &ImageShape::default()).ok()??;
+    let NamedCamera { name, camera, pose } = orbit.cameras(1).into_iter().next()?;
     let usable: Vec<usize> = (0..splats.len()).filter(|&i| splats.is_valid(i)).collect();
     let positions: Vec<[f64; 3]> = usable.iter().map(|&i| splats.means[i].map(f64::from)).collect();
-    let centre = std::array::from_fn(|k| {
-        let along = |sign: f64| positions.iter().map(|position| sign * position[k]).collect();
-        let [low, high] = [-1.0, 1.0].map(|sign| sign * outermost(along(sign), 0.5 * HOME_STRAY));
-        0.5 * (low + high)
-    });
+    let centre = middle_of(positions.iter().copied());
     let tangent = HOME_FILL * 0.5 * f64::from(camera.height) / camera.fy;
     // The distance at which a splat touches the edge of the square.
     let needed = usable.iter().zip(&positions).map(|(&i, &position)| {
@@ -362,6 +425,22 @@ mod tests {
             // Not from so far that there would be little to see: the ball fills a third of the height.
             let distance = se3::distance(pose.centre(), centre.map(f64::from));
             assert!(2.0 * camera.fy / distance > 240.0, "{distance}");
+        }
+    }
+
+    #[test]
+    fn an_orbit_shows_both_ends_of_a_tall_object() {
+        let mut statue = Splats::with_capacity(0, 1000);
+        for k in 0..1000 {
+            let (x, y) = (0.05 * (k % 9) as f32, 10.0 * k as f32 / 999.0);
+            statue.push([x, y, 0.0], [-4.0; 3], [1.0, 0.0, 0.0, 0.0], 2.0, &[0.0; 3]);
+        }
+        for NamedCamera { camera, pose, .. } in
+            orbit_splats(&statue, 12, None, &ImageShape::default()).unwrap()
+        {
+            let row = |y: f64| camera.project(pose.apply([0.2, y, 0.0]))[1];
+            assert!(row(0.0) > 0.0 && row(10.0) < 720.0, "{} {}", row(0.0), row(10.0));
+            assert!(row(10.0) - row(0.0) > 500.0, "fills the frame");
         }
     }
 
