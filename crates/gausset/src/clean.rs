@@ -111,8 +111,18 @@ pub fn clean_run(options: &CleanOptions, host: &mut Host<'_>) -> Result<CleanRes
 
     let write = WriteOptions { label: "splats", overwrite, ..WriteOptions::default() };
     let save = SaveOptions { format: Some(format), ..SaveOptions::default() };
-    let cleaned = file.with_splats(splats, file.sky);
-    let bytes = splat::save(&Disk, output, &cleaned, &save, &write)?.bytes;
+    let mut cleaned = file.with_splats(splats, file.sky);
+    if convert::is_sky_dropped(format, &cleaned) {
+        let line =
+            format!("{}: written without the sky, which programs that read it would show", output.display());
+        host.warn("the splats", line);
+        cleaned = file.with_splats(cleaned.scene().into_owned(), 0);
+    }
+    let saved = splat::save(&Disk, output, &cleaned, &save, &write)?;
+    for line in saved.losses() {
+        host.warn("the splats", format!("{}: {line}", output.display()));
+    }
+    let bytes = saved.bytes;
     let has_skipped = !before.skipped.is_empty() || dataset.has_skipped();
     let has_skipped = has_skipped && !run.recorded.config.data.allow_missing;
     Ok(CleanResult { splats: file.splats.len(), removed, before, after, bytes, has_skipped })

@@ -221,7 +221,7 @@ pub fn convert(options: &ConvertOptions, host: &mut Host<'_>) -> Result<Conversi
     }
 
     check_stop(host)?;
-    let removed_importance = options.limit(format, &mut document, &mut removed, write)?;
+    let removed_importance = options.limit(format, &mut document, &mut removed, write, host)?;
     let mut conversion = Conversion { options, format, document: &document, write };
     let (saved, sh_bits, loss, edits_loss) = if is_weighed {
         let moves = edits.transform();
@@ -333,6 +333,7 @@ impl ConvertOptions {
         document: &mut SplatFile,
         removed: &mut RemovedCounts,
         write: WriteOptions,
+        host: &Host<'_>,
     ) -> Result<f64, Failure> {
         if !self.is_limited() {
             return Ok(0.0);
@@ -342,6 +343,7 @@ impl ConvertOptions {
         let mut count = self.max_splats.unwrap_or(before).min(before);
         if let Some(max_bytes) = self.max_bytes {
             let size_of = |part: &SplatFile| {
+                check_stop(host)?;
                 let conversion = Conversion { options: self, format, document: part, write };
                 conversion.encode(None).map(|(bytes, _)| bytes.len() as u64)
             };

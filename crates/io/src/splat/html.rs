@@ -55,7 +55,9 @@ pub(super) fn write(
     let mut ply = Vec::new();
     let saved = compressed_ply::write(&mut ply, document, options)?;
     let unnamed = || ScenePage { title: "Splats".to_owned(), ..ScenePage::default() };
-    let scene = document.page.as_deref().cloned().unwrap_or_else(unnamed);
+    let described = document.page.as_deref().cloned().unwrap_or_else(unnamed);
+    // Edits may have removed splats since it was described.
+    let scene = ScenePage { sky: document.sky, ..described };
     let bytes = scene::write(writer, &scene, &ply)?;
     Ok(SaveReport { format: Format::Html, bytes, ..saved })
 }

@@ -3,6 +3,7 @@
 use gausset_core::splats_transform::Similarity;
 
 use super::{Format, PositionSteps, SplatFile, SpzOptions};
+use crate::text::grouped;
 
 /// Options of writing. Equal documents and options give equal bytes.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
@@ -52,6 +53,20 @@ pub struct SaveReport {
 }
 
 impl SaveReport {
+    /// What the file lacks, a line each.
+    #[must_use]
+    pub fn losses(&self) -> Vec<String> {
+        let clipped = self.clipped.iter().map(|(what, count)| format!("{what} ({} splats)", grouped(*count)));
+        let groups =
+            [("not stored", self.lost.clone()), ("clipped to the range of the format", clipped.collect())];
+        let listed = groups.into_iter().filter(|(_, items)| !items.is_empty());
+        let listed = listed.map(|(what, items)| format!("{what}: {}", items.join(", ")));
+        let coarse = self.positions.filter(|positions| positions.is_coarse);
+        let coarse = coarse
+            .map(|positions| format!("{positions}, more than its splats are wide; .glb and .ply keep them"));
+        listed.chain(coarse).collect()
+    }
+
     /// Records the loss of a format that stores only splat values, up to an SH degree.
     pub(super) fn report_loss_of_metadata(&mut self, document: &SplatFile, sh_degree: u8) {
         if document.splats.sh_degree > sh_degree {
