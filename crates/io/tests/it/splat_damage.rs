@@ -127,6 +127,21 @@ fn any_truncation_is_survived() {
 }
 
 #[test]
+fn an_spz_that_is_cut_off_is_called_truncated_and_one_with_more_bytes_is_not() {
+    let (_, bytes) = fixtures().into_iter().find(|(name, _)| *name == "SPZ 4").unwrap();
+    let line = |bytes: &[u8]| {
+        let limits = ReadLimits { memory_bytes: 1 << 24 };
+        parse_initial(bytes, Path::new("t.spz"), &limits).unwrap_err().to_string()
+    };
+    let all = bytes.len();
+    let cut = line(&bytes[..all - 3]);
+    let sizes = format!("(expected {all} bytes, found {} bytes)", all - 3);
+    assert!(cut.contains("truncated") && cut.ends_with(&sizes), "{cut}");
+    let longer = line(&[&bytes[..], &[0; 2]].concat());
+    assert!(longer.ends_with(&format!("(expected {all} bytes, found {} bytes)", all + 2)), "{longer}");
+}
+
+#[test]
 fn any_flipped_bits_are_survived() {
     for (name, bytes) in fixtures() {
         let mut damaged = bytes.clone();

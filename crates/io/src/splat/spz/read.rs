@@ -225,13 +225,13 @@ fn read_zstd(source: &mut SourceFile<'_>, header: Header) -> Result<Initial, Spl
         begin = begin.saturating_add(packed);
     }
     if begin != source.bytes {
-        let expected = format!("{} bytes", source.bytes);
-        return Err(source.damaged_error(
-            "table of streams",
-            "the streams do not end with the file",
-            expected,
-            format!("{begin} bytes"),
-        ));
+        let what = if source.bytes < begin {
+            "the file is truncated or its header is wrong"
+        } else {
+            "the streams do not end with the file"
+        };
+        let [expected, found] = [begin, source.bytes].map(|bytes| format!("{bytes} bytes"));
+        return Err(source.damaged_error("table of streams", what, expected, found));
     }
     read_frames(source, header, &places, extensions)
 }
