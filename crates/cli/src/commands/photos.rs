@@ -114,7 +114,7 @@ struct PhotoRunResult<'a> {
     alignment: &'a PhotoAlignment,
     #[serde(flatten)]
     training: &'a RunSummary,
-    /// Number of photographs that the training could not read.
+    /// Number of photographs that the alignment or the training could not read.
     unreadable: usize,
 }
 
@@ -271,11 +271,10 @@ pub(crate) fn run(args: &RunArgs, console: &Console) -> Result<Status, EarlyExit
     let result = PhotoRunResult {
         alignment: &alignment,
         training: &trained.outcome.summary,
-        unreadable: trained.skipped,
+        unreadable: alignment.unreadable() + trained.skipped,
     };
-    console.json_or_summary(&result, || {
-        describe::photo_alignment(&alignment) + describe::trained(&trained, console.is_verbose())
-    })?;
+    // The alignment was printed when it ended.
+    console.json_or_summary(&result, || describe::trained(&trained, console.is_verbose()))?;
     let is_enough = are_enough_registered(args.min_registered, &alignment, console)
         && is_psnr_reached(args.min_psnr, trained.outcome.summary.psnr, console);
     let is_partial = !is_enough || !alignment.unregistered.is_empty() && !trained.allow_missing;

@@ -5,12 +5,12 @@ use std::path::PathBuf;
 use gausset_io::dataset::Georeference;
 use serde::Serialize;
 
-/// A photograph without a pose.
+/// A photograph that has no pose or cannot be read.
 #[derive(Clone, Debug, PartialEq, Serialize)]
 pub struct LeftOut {
     /// Its name.
     pub name: String,
-    /// Why it has no pose.
+    /// Why.
     pub reason: String,
 }
 
@@ -33,7 +33,7 @@ pub struct PhotoAlignment {
     pub mean_reprojection_px: f64,
     /// Names of the photographs without a pose.
     pub unregistered: Vec<String>,
-    /// The photographs that were left out, and why.
+    /// The photographs that were left out, and why: those without a pose, then those that cannot be read.
     pub left_out: Vec<LeftOut>,
     /// Place of the model on the earth, if GPS positions of three or more photographs fit it.
     pub georeference: Option<Georeference>,
@@ -45,4 +45,10 @@ pub struct PhotoAlignment {
 impl PhotoAlignment {
     /// Version of the JSON form.
     pub const SCHEMA: u32 = 1;
+
+    /// Number of photographs that cannot be read.
+    #[must_use]
+    pub fn unreadable(&self) -> usize {
+        self.left_out.len().saturating_sub(self.unregistered.len())
+    }
 }

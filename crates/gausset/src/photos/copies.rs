@@ -21,6 +21,7 @@ use gausset_io::unfinished_folder::UnfinishedFolder;
 use gausset_pano::frames::source_frame_from_files;
 use serde_json::{Value, json};
 
+use super::alignment::LeftOut;
 use super::heif::HeifPhotographs;
 use super::list::{Lens, unreadable_line};
 use super::{PhotoOptions, PhotographList};
@@ -95,19 +96,20 @@ fn copy_name((name, copy): &(&str, CopyKind<'_>)) -> String {
     }
 }
 
-/// Folder and names of the images to align: `output/images`, if a photograph needs a copy, else the photographs.
+/// Folder and names of the images to align: `output/images`, if a photograph needs a copy, else the photographs. Also the
+/// photographs that could not be decoded.
 pub(super) fn usable_images(
     options: &PhotoOptions,
     photographs: &Photographs,
     host: &mut Host<'_>,
-) -> Result<(PathBuf, Vec<String>), Failure> {
+) -> Result<(PathBuf, Vec<String>, Vec<LeftOut>), Failure> {
     let copies = photographs.copies();
     let count =
         |is_counted: fn(&CopyKind<'_>) -> bool| copies.iter().filter(|(_, copy)| is_counted(copy)).count();
     let jpegs = count(|copy| matches!(copy, CopyKind::Jpeg(_)));
     let pngs = count(|copy| matches!(copy, CopyKind::UprightPng(_)));
     if jpegs + pngs == 0 {
-        return Ok((options.photos.clone(), photographs.list.names.clone()));
+        return Ok((options.photos.clone(), photographs.list.names.clone(), Vec::new()));
     }
     let names: Vec<String> = copies.iter().map(copy_name).collect();
     let folder = options.output.join(COPIES);
@@ -117,10 +119,10 @@ pub(super) fn usable_images(
         let differences = records::differences(&known, &record);
         if differences.is_empty() {
             // Those that could not be decoded have no copy.
-            return Ok((
-                folder.clone(),
-                names.into_iter().filter(|name| folder.join(name).is_file()).collect(),
-            ));
+            let has_copy = |name: &String| folder.join(name).is_file();
+            let failed = copies.iter().zip(&names).filter(|(_, copied)| !has_copy(copied));
+            let failed = failed.map(|((name, _), _)| undecoded(name, "could not be decoded")).collect();
+            return Ok((folder.clone(), names.into_iter().filter(has_copy).collect(), failed));
         }
         if options.overwrite == Overwrite::Refuse {
             return Err(records::other_options(&folder, &differences));
@@ -148,7 +150,7 @@ pub(super) fn usable_images(
             CopyKind::AsIs => input::read(&original, MAX_FILE_BYTES).map_err(|e| unusable(&original, &e))?,
             CopyKind::UprightPng(header) => upright_png(&original, header)?,
             CopyKind::Jpeg(header) => decode(header).unwrap_or_else(|reason| {
-                failed.push(format!("{name}: {reason}"));
+                failed.push(undecoded(name, reason));
                 Vec::new()
             }),
         };
@@ -162,13 +164,16 @@ pub(super) fn usable_images(
         }
     }
     host.report(Event::Ended);
-    if let Some(first) = failed.first() {
-        let line = unreadable_line(failed.len(), first);
+    if let Some(line) = unreadable_line(&failed) {
         host.warn("photographs", format!("{}: {line}", options.photos.display()));
     }
     records::write_record(&draft.path().join(COPIES_RECORD), &record)?;
     draft.publish(&Disk, &folder)?;
-    Ok((folder, usable))
+    Ok((folder, usable, failed))
+}
+
+fn undecoded(name: &str, reason: impl ToString) -> LeftOut {
+    LeftOut { name: name.to_owned(), reason: reason.to_string() }
 }
 
 /// Record of everything that the copies depend on.

@@ -16,7 +16,8 @@ use gausset_io::input;
 use gausset_process::{ProcessError, Program, find_program};
 use jpeg_encoder::{ColorType, Encoder, EncodingError, SamplingFactor};
 
-use super::list::{PhotographList, unreadable_line};
+use super::alignment::LeftOut;
+use super::list::PhotographList;
 use crate::external_tools::LIBHEIF_PROGRAMS;
 
 /// Quality of the JPEG copies, 1..100.
@@ -89,7 +90,7 @@ impl HeifPhotographs {
         silence_limit: Duration,
         stop: &AtomicBool,
     ) -> Self {
-        let (mut headers, mut first, mut count) = (Vec::new(), None, 0);
+        let (mut headers, mut unreadable) = (Vec::new(), Vec::new());
         let listed = list.heif.clone();
         list.heif.retain(|name| match read_heif_header(&folder.join(name)) {
             Ok(header) => {
@@ -97,8 +98,7 @@ impl HeifPhotographs {
                 true
             }
             Err(error) => {
-                count += 1;
-                first.get_or_insert_with(|| format!("{name}: {}", error.problem));
+                unreadable.push(LeftOut { name: name.clone(), reason: error.problem.to_string() });
                 false
             }
         });
@@ -112,7 +112,7 @@ impl HeifPhotographs {
             list.leave_out_heif();
             return Self { headers: Vec::new(), decoder };
         }
-        list.left_out.extend(first.map(|first| unreadable_line(count, &first)));
+        list.leave_out_unreadable(unreadable);
         Self { headers, decoder }
     }
 }
@@ -393,8 +393,9 @@ mod tests {
                 }
             };
             let mut host = Host::new(&stop, &mut events);
-            let (folder, names) = usable_images(&options, &photographs, &mut host).unwrap();
+            let (folder, names, failed) = usable_images(&options, &photographs, &mut host).unwrap();
             assert_eq!(names, ["a.heic.jpg", "b.png"]);
+            assert_eq!(failed.iter().map(|failed| &*failed.name).collect::<Vec<_>>(), ["c.HEIC"]);
             if !is_again {
                 assert!(lines[0].ends_with("2 of 3 photographs are HEIC; aligned as upright JPEG copies"));
                 assert!(lines[1].contains("1 file that cannot be read left out (the first: c.HEIC: "));

@@ -6,6 +6,7 @@ use std::path::{Path, PathBuf};
 use gausset_compute::{SimdLevel, dispatch_level};
 use gausset_io::atomic::{Disk, FileSystem, Overwrite};
 use gausset_io::dataset::find_masks;
+use gausset_io::image::{read_header, read_heif_header};
 use gausset_io::ownership;
 use gausset_io::text::natural_order;
 use gausset_io::unfinished_folder::UnfinishedFolder;
@@ -17,6 +18,7 @@ use gausset_sfm::align::check_frame_count;
 use gausset_sfm::model::FrameImages;
 use serde_json::{Value, json};
 
+use super::alignment::LeftOut;
 use super::copies::{Photographs, usable_images};
 use super::full_sphere;
 use super::heif::HeifPhotographs;
@@ -49,6 +51,8 @@ pub(super) struct ImageSet {
     pub(super) has_camera_per_folder: bool,
     /// The pairs to match.
     pub(super) pairs: PairChoice,
+    /// The photographs that cannot be read.
+    pub(super) unreadable: Vec<LeftOut>,
     /// Originals of the copies without metadata, by the names of the copies.
     pub(super) originals: BTreeMap<String, PathBuf>,
     /// Names of the originals, by those of their copies.
@@ -81,6 +85,7 @@ impl ImageSet {
             frames,
             has_camera_per_folder: false,
             pairs: PairChoice::Auto,
+            unreadable: Vec::new(),
             originals: BTreeMap::new(),
             original_names: BTreeMap::new(),
         })
@@ -95,7 +100,7 @@ fn frames_of(names: Vec<String>) -> Vec<FrameImages> {
 /// Checks the input before anything is written.
 pub(super) fn source(options: &PhotoOptions, host: &Host<'_>) -> Result<ImageSource, Failure> {
     let PhotoOptions { photos, lens, tool, .. } = options;
-    lens.check_pairs()?;
+    lens.check_inputs()?;
     if !photos.is_file() {
         let excluded: Vec<&Path> = [Some(&options.output), lens.masks.as_ref()]
             .into_iter()
@@ -109,6 +114,11 @@ pub(super) fn source(options: &PhotoOptions, host: &Host<'_>) -> Result<ImageSou
         lens.refuse_video_options()?;
         full_sphere::refuse_folder(photos, &list.names, lens.camera_model)?;
         return Ok(ImageSource::Photographs(Photographs { list, headers, heif }));
+    }
+    if read_header(photos).is_ok() || read_heif_header(photos).is_ok() {
+        let line =
+            format!("{}: is an image (expected a folder of photographs, or a video)", photos.display());
+        return Err(Failure::new("frames", line));
     }
     lens.selection()?;
     let choice = FrameSelection { start: lens.start(), end: lens.end, ..FrameSelection::default() };
@@ -136,7 +146,7 @@ fn images_of(options: &PhotoOptions, source: ImageSource, host: &mut Host<'_>) -
                 host.warn(FILES_LEFT_OUT, format!("{}: {line}", options.photos.display()));
             }
             let has_camera_per_folder = has_one_lens_per_folder(photographs.lenses());
-            let (folder, mut names) = usable_images(options, &photographs, host)?;
+            let (folder, mut names, undecoded) = usable_images(options, &photographs, host)?;
             if options.lens.sequence {
                 names.sort_by(|a, b| natural_order(a, b));
             }
@@ -147,6 +157,7 @@ fn images_of(options: &PhotoOptions, source: ImageSource, host: &mut Host<'_>) -
                 frames: frames_of(names),
                 has_camera_per_folder,
                 pairs: PairChoice::Auto,
+                unreadable: [photographs.list.unreadable.clone(), undecoded].concat(),
                 originals: photographs.originals(&options.photos),
                 original_names: photographs.original_names(),
             });

@@ -12,10 +12,12 @@ use gausset_io::image::formats::{NamedFormat, left_out_line, named_format};
 use gausset_io::image::{ImageHeader, check_file, read_header, read_heif_header};
 use gausset_io::input;
 use gausset_io::ownership::MARKER;
+use gausset_io::splat;
 use gausset_io::text::{counted, shell_quote};
 use gausset_pano::frames::{count_left_out, is_mask_stem};
 use gausset_pano::video::is_video_name;
 
+use super::alignment::LeftOut;
 use super::full_sphere::full_sphere_of_folder;
 use crate::Failure;
 use crate::saved_run::SavedRun;
@@ -76,6 +78,8 @@ pub struct PhotographList {
     pub heif: Vec<String>,
     /// What was left out, one line each: `40 HEIC files left out: convert them …`.
     pub left_out: Vec<String>,
+    /// The photographs among them that cannot be read, and why.
+    pub unreadable: Vec<LeftOut>,
     /// Paths of videos, which are inputs of their own.
     pub films: Vec<String>,
 }
@@ -93,7 +97,8 @@ impl PhotographList {
         walk.names.sort_unstable();
         walk.heif.sort_unstable();
         walk.leave_out_converted();
-        Ok(Self { left_out: walk.lines(), names: walk.names, heif: walk.heif, films: walk.films })
+        let left_out = walk.lines();
+        Ok(Self { names: walk.names, heif: walk.heif, left_out, unreadable: Vec::new(), films: walk.films })
     }
 
     /// Leaves out the HEIF files.
@@ -110,23 +115,28 @@ impl PhotographList {
     /// # Errors
     /// None can be read, and there is no HEIF file.
     pub fn check(&mut self, folder: &Path) -> Result<Vec<ImageHeader>, Failure> {
-        let (mut headers, mut first, mut count) = (Vec::new(), None, 0);
+        let (mut headers, mut unreadable) = (Vec::new(), Vec::new());
         self.names.retain(|name| match check_file(&folder.join(name)) {
             Ok(header) => {
                 headers.push(header);
                 true
             }
             Err(error) => {
-                count += 1;
-                first.get_or_insert_with(|| format!("{name}: {}", error.problem));
+                unreadable.push(LeftOut { name: name.clone(), reason: error.problem.to_string() });
                 false
             }
         });
-        self.left_out.extend(first.map(|first| unreadable_line(count, &first)));
+        self.leave_out_unreadable(unreadable);
         if self.names.is_empty() && self.heif.is_empty() {
             return Err(self.none(folder));
         }
         Ok(headers)
+    }
+
+    /// Adds photographs that cannot be read.
+    pub(super) fn leave_out_unreadable(&mut self, unreadable: Vec<LeftOut>) {
+        self.left_out.extend(unreadable_line(&unreadable));
+        self.unreadable.extend(unreadable);
     }
 
     /// The error of a folder without photographs, which names what it holds instead.
@@ -148,9 +158,10 @@ impl PhotographList {
 }
 
 /// `2 files that cannot be read left out (the first: …)`
-pub(super) fn unreadable_line(count: usize, first: &str) -> String {
-    let files = if count == 1 { "1 file".to_owned() } else { format!("{count} files") };
-    format!("{files} that cannot be read left out (the first: {first})")
+pub(super) fn unreadable_line(unreadable: &[LeftOut]) -> Option<String> {
+    let LeftOut { name, reason } = unreadable.first()?;
+    let files = counted(unreadable.len() as u64, "file");
+    Some(format!("{files} that cannot be read left out (the first: {name}: {reason})"))
 }
 
 /// Size in px of a picture, and the focal length that its metadata state (35 mm equivalent).
@@ -320,6 +331,8 @@ impl Walk {
             Some(format!("folders {name}"))
         } else if is_output || path.join(MARKER).is_file() || SavedRun::is_run_folder(path) {
             Some(format!("{prefix}{name}, which gausset writes"))
+        } else if splat::recognise(path).is_some() {
+            Some(format!("{prefix}{name}, which holds splats"))
         } else {
             None
         }
@@ -509,6 +522,8 @@ mod tests {
             "day2/c.png",
             "set/images/p.png",
             "set/metric3d/p.png",
+            "city/lod-meta.json",
+            "city/0_0/means_l.webp",
         ]);
         let list = PhotographList::of_folder(folder.path(), &[]).unwrap();
         let expected = [
@@ -523,6 +538,7 @@ mod tests {
         assert_eq!(list.names, expected);
         let repeated = "whose names repeat those of the photographs above it";
         let lines = [
+            "1 picture left out: in city, which holds splats".to_owned(),
             "1 picture left out: in folders Previews".to_owned(),
             "1 picture left out: in folders depth_maps".to_owned(),
             "1 picture left out: in folders sky_masks".to_owned(),
@@ -541,6 +557,7 @@ mod tests {
         let mut list = PhotographList::of_folder(folder.path(), &[]).unwrap();
         assert_eq!(list.check(folder.path()).unwrap().len(), 2);
         assert_eq!(list.names, ["a.jpg", "b.png"]);
+        assert_eq!(list.unreadable[0].name, "c.jpg");
         assert!(
             list.left_out[0]
                 .starts_with("1 file that cannot be read left out (the first: c.jpg: picture: is HEIC")

@@ -21,8 +21,10 @@ use std::path::{Path, PathBuf};
 pub use alignment::{LeftOut, PhotoAlignment};
 pub use full_sphere::{FullSphere, full_sphere_of, full_sphere_of_folder};
 use gausset_io::atomic::Overwrite;
-use gausset_io::dataset::CameraModel;
+use gausset_io::dataset::{self, CameraModel, OpenOptions};
 use gausset_io::input_files::InputFiles;
+use gausset_io::ownership;
+use gausset_io::text::shell_quote;
 use gausset_pano::selection::SelectionCriteria;
 use gausset_sfm::model::FrameImages;
 use gausset_sfm::pair_list::{PairList, PairListError};
@@ -135,8 +137,13 @@ impl CaptureOptions {
         self.max_frames.unwrap_or(300)
     }
 
-    /// Refuses a list of pairs that is none, and options that have no effect on pairs that are given.
-    fn check_pairs(&self) -> Result<(), Failure> {
+    /// Refuses masks and a list of pairs that are none, and options that have no effect on pairs that are given.
+    fn check_inputs(&self) -> Result<(), Failure> {
+        if let Some(masks) = self.masks.as_ref().filter(|masks| !masks.is_dir()) {
+            let line =
+                format!("{}: masks: no such folder (expected one with masks NAME.png)", masks.display());
+            return Err(Failure::new("option", line));
+        }
         if self.sequence && self.pairs != PairOption::Auto {
             let line =
                 "⟨sequence⟩: has no effect on pairs that are given; leave it out, or take ⟨pairs = auto⟩";
@@ -240,6 +247,22 @@ pub fn align(options: &PhotoOptions, host: &mut Host<'_>) -> Result<PhotoAlignme
     host.unless_stopped(aligned)
 }
 
+/// Warns about a folder of photographs whose cameras are known: they are estimated anew.
+fn warn_of_cameras(options: &PhotoOptions, host: &mut Host<'_>) {
+    let photos = &options.photos;
+    let has_own_model = ownership::is_gausset_owned(&records::model_folder(photos), records::MODEL_PURPOSE);
+    if !photos.is_dir() || has_own_model {
+        return;
+    }
+    if let Ok(dataset) = dataset::open(photos, &OpenOptions::default()) {
+        let (source, place) = (dataset.source.display(), shell_quote(photos));
+        let line = format!(
+            "{source}: its cameras are not used but estimated anew; to use them: gausset train {place}"
+        );
+        host.warn("photographs", line);
+    }
+}
+
 /// From photographs or a video to a splat: aligns them unless done before, and trains in `OUTPUT/run`. The same call
 /// resumes after a stop.
 ///
@@ -275,8 +298,14 @@ pub fn run(
         let frames = &pictures.frames;
         // An existing model of the same photographs is used again.
         let alignment = match model::existing_model(options, &pictures, frames)? {
-            Some(known) => model::summarise(options, &known, frames),
-            None => host.part("align", begun, |host| model::align(options, &pictures, frames, host))?,
+            Some(known) => {
+                model::warn_of_other_program(options, host);
+                model::summarise(options, &known, &pictures)
+            }
+            None => {
+                warn_of_cameras(options, host);
+                host.part("align", begun, |host| model::align(options, &pictures, frames, host))?
+            }
         };
         Ok((alignment, lock, pictures.folder))
     });

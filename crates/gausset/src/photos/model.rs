@@ -20,7 +20,7 @@ use super::picture_report::{AlignmentReport, left_out_lines, reason};
 use super::{PhotoAlignment, PhotoOptions};
 use crate::aligner::Aligner;
 use crate::frame_selection::with_advice;
-use crate::{Failure, Host, georeference, records};
+use crate::{FILES_LEFT_OUT, Failure, Host, georeference, records};
 
 /// Key of the result in the record, which is no option.
 const RESULT: &str = "result";
@@ -87,6 +87,18 @@ pub(super) fn existing_model(
         }
     }
     Ok(CheckedModel::read(&folder, frames).ok().filter(|model| !model.image_of_frame.is_empty()))
+}
+
+/// Warns about an existing model that Gausset did not create.
+pub(super) fn warn_of_other_program(options: &PhotoOptions, host: &mut Host<'_>) {
+    let folder = records::model_folder(&options.output);
+    if !ownership::is_gausset_owned(&folder, records::MODEL_PURPOSE) {
+        let line = format!(
+            "{}: the model of another program is used; to align anew, choose another folder with ⟨output⟩",
+            folder.display()
+        );
+        host.warn("photographs", line);
+    }
 }
 
 /// Differences between a known record and that of the given options and files.
@@ -165,12 +177,14 @@ pub(super) fn align(
     let mut record = record(options, pictures, frames);
     record[RESULT] = json!(AlignmentReport::new(&program, pictures, &model, frames, &facts, &left_out));
     write(options, &model, frames, &record, place.as_ref())?;
-    for line in
-        left_out_lines(&left_out, frames).into_iter().chain(wrong_lens_line(&model, lens.camera_model))
-    {
+    for line in left_out_lines(&left_out, frames) {
+        host.warn(FILES_LEFT_OUT, line);
+    }
+    if let Some(line) = wrong_lens_line(&model, lens.camera_model) {
         host.warn("photographs", line);
     }
-    Ok(PhotoAlignment { left_out, ..summarise(options, &model, frames) })
+    let left_out = [left_out, pictures.unreadable.clone()].concat();
+    Ok(PhotoAlignment { left_out, ..summarise(options, &model, pictures) })
 }
 
 /// What to try if the reprojection errors grow towards the corners. On real photographs, errors there are at most 1.4 times
@@ -227,11 +241,8 @@ fn left_out(model: &CheckedModel, frames: &[FrameImages], reason: impl Fn(usize)
 }
 
 /// Summarises a model of these photographs.
-pub(super) fn summarise(
-    options: &PhotoOptions,
-    model: &CheckedModel,
-    frames: &[FrameImages],
-) -> PhotoAlignment {
+pub(super) fn summarise(options: &PhotoOptions, model: &CheckedModel, pictures: &ImageSet) -> PhotoAlignment {
+    let frames = &pictures.frames;
     let left_out = left_out(model, frames, |index| reason(index, model, &[]));
     let folder = records::model_folder(&options.output);
     PhotoAlignment {
@@ -243,7 +254,7 @@ pub(super) fn summarise(
         points: model.colmap.points.len(),
         mean_reprojection_px: model.mean_reprojection_error(),
         unregistered: left_out.iter().map(|left_out| left_out.name.clone()).collect(),
-        left_out,
+        left_out: [left_out, pictures.unreadable.clone()].concat(),
         georeference: Georeference::read(&folder).ok().flatten(),
         model: folder,
     }

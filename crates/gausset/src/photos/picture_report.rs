@@ -18,6 +18,8 @@ use crate::aligner::Aligner;
 const FEW_FEATURES: usize = 200;
 /// Photographs in a row without a pose, from which on one line names them all.
 const ROW: usize = 3;
+/// Largest number of names in a line, which a front end may shorten.
+const NAMES: usize = 20;
 
 /// What became of a photograph.
 #[derive(Debug, Serialize)]
@@ -150,7 +152,8 @@ pub(super) fn reason(index: usize, model: &CheckedModel, facts: &[FrameFacts]) -
     }
 }
 
-/// Lines about photographs without a pose: one each, or one for those in a row with the same reason.
+/// Lines about photographs without a pose: one for those in a row with the same reason, and one for [`NAMES`] others whose
+/// reasons differ in a number at most.
 pub(super) fn left_out_lines(left_out: &[LeftOut], frames: &[FrameImages]) -> Vec<String> {
     let index_of: HashMap<&str, usize> =
         frames.iter().enumerate().map(|(index, frame)| (&*frame.name, index)).collect();
@@ -158,7 +161,7 @@ pub(super) fn left_out_lines(left_out: &[LeftOut], frames: &[FrameImages]) -> Ve
         let next = index_of.get(&*a.name).map(|at| at + 1);
         next == index_of.get(&*b.name).copied() && a.reason == b.reason
     };
-    let mut lines = Vec::new();
+    let (mut lines, mut others): (_, Vec<(ReasonParts<'_>, Vec<&LeftOut>)>) = (Vec::new(), Vec::new());
     for row in left_out.chunk_by(follows) {
         match row {
             [first, .., last] if row.len() >= ROW => lines.push(format!(
@@ -173,10 +176,58 @@ pub(super) fn left_out_lines(left_out: &[LeftOut], frames: &[FrameImages]) -> Ve
                     "take more between them and the others"
                 }
             )),
-            _ => lines.extend(row.iter().map(|one| format!("{}: photograph: {}", one.name, one.reason))),
+            _ => {
+                for one in row {
+                    let parts = ReasonParts::of(&one.reason);
+                    match others.iter_mut().find(|(known, _)| known.is_like(&parts)) {
+                        Some((_, list)) => list.push(one),
+                        None => others.push((parts, vec![one])),
+                    }
+                }
+            }
         }
     }
+    let parts = others.iter().flat_map(|(parts, list)| list.chunks(NAMES).map(move |list| (parts, list)));
+    lines.extend(parts.map(|(parts, list)| match list {
+        [one] => format!("{}: photograph: {}", one.name, one.reason),
+        _ => {
+            let names: Vec<&str> = list.iter().map(|one| &*one.name).collect();
+            let numbers: Vec<u64> =
+                list.iter().filter_map(|one| ReasonParts::of(&one.reason).number).collect();
+            let count = names.len();
+            format!("{}: {count} photographs: each {}", names.join(", "), parts.with_numbers(&numbers))
+        }
+    }));
     lines
+}
+
+/// A reason, divided at its number.
+struct ReasonParts<'a> {
+    before: &'a str,
+    number: Option<u64>,
+    after: &'a str,
+}
+
+impl<'a> ReasonParts<'a> {
+    fn of(reason: &'a str) -> Self {
+        let is_digit = |c: char| c.is_ascii_digit();
+        let (before, rest) = reason.split_at(reason.find(is_digit).unwrap_or(reason.len()));
+        let (number, after) = rest.split_at(rest.find(|c| !is_digit(c)).unwrap_or(rest.len()));
+        Self { before, number: number.parse().ok(), after }
+    }
+
+    fn is_like(&self, other: &Self) -> bool {
+        (self.before, self.after) == (other.before, other.after)
+    }
+
+    /// The reason with the range of these numbers.
+    fn with_numbers(&self, numbers: &[u64]) -> String {
+        let range = match (numbers.iter().min(), numbers.iter().max()) {
+            (Some(least), Some(most)) if least < most => format!("{least} to {most}"),
+            (least, _) => least.map(u64::to_string).unwrap_or_default(),
+        };
+        format!("{}{range}{}", self.before, self.after)
+    }
 }
 
 #[cfg(test)]
@@ -184,9 +235,9 @@ mod tests {
     use super::*;
 
     #[test]
-    fn photographs_in_a_row_that_fail_alike_are_one_line() {
+    fn photographs_that_fail_alike_are_one_line() {
         let frame = |k: usize| FrameImages { name: format!("{k}.jpg"), images: vec![format!("{k}.jpg")] };
-        let frames: Vec<FrameImages> = (0..9).map(frame).collect();
+        let frames: Vec<FrameImages> = (0..10).map(frame).collect();
         let left_out =
             |k: usize, reason: &str| LeftOut { name: format!("{k}.jpg"), reason: reason.to_owned() };
         let alone = "shares no verified match with another photograph";
@@ -196,17 +247,21 @@ mod tests {
             left_out(3, alone),
             left_out(4, alone),
             left_out(5, "has only 3 features: blurred, or plain surfaces"),
+            left_out(9, "has only 57 features: blurred, or plain surfaces"),
             left_out(6, IN_NO_PAIR),
             left_out(7, IN_NO_PAIR),
             left_out(8, IN_NO_PAIR),
         ];
         let lines = left_out_lines(&found, &frames);
         assert_eq!(lines.len(), 4, "{lines:?}");
-        assert!(lines[0].starts_with("0.jpg: photograph: shares"));
-        assert!(lines[1].starts_with("2.jpg to 4.jpg: 3 photographs: each shares"));
-        assert!(lines[1].ends_with("take more between them and the others"));
-        assert!(lines[2].starts_with("5.jpg: photograph: has only 3"));
-        assert!(lines[3].ends_with("no pair has it; add pairs with them to the list"));
+        assert!(lines[0].starts_with("2.jpg to 4.jpg: 3 photographs: each shares"));
+        assert!(lines[0].ends_with("take more between them and the others"));
+        assert!(lines[1].ends_with("no pair has it; add pairs with them to the list"));
+        assert!(lines[2].starts_with("0.jpg: photograph: shares"));
+        assert_eq!(
+            lines[3],
+            "5.jpg, 9.jpg: 2 photographs: each has only 3 to 57 features: blurred, or plain surfaces"
+        );
     }
 
     #[test]
