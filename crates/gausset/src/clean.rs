@@ -26,6 +26,8 @@ pub struct CleanOptions {
     pub output: PathBuf,
     /// Path of the dataset; `None` = where the run found it.
     pub data: Option<PathBuf>,
+    /// Folder of its photographs; `None` = where the run found them, or the dataset's own.
+    pub images: Option<PathBuf>,
     /// Replace an existing output file.
     pub force: bool,
     /// Accept a dataset that differs from the run's.
@@ -72,6 +74,7 @@ pub fn clean_run(options: &CleanOptions, host: &mut Host<'_>) -> Result<CleanRes
     let file = run.load_splats(&mut *engine, host)?;
     let place = DataLocation {
         path: options.data.as_deref(),
+        images: options.images.as_deref(),
         if_changed: ChangedData::accepted(options.accept_changed_data),
         allow_outside: options.allow_outside,
     };

@@ -34,6 +34,8 @@ pub struct EvaluateOptions {
     pub run: PathBuf,
     /// Path of the dataset; `None` = where the run found it. Required for a splat file.
     pub data: Option<PathBuf>,
+    /// Folder of its photographs; `None` = where the run found them, or the dataset's own.
+    pub images: Option<PathBuf>,
     /// Axes of an SPZ file that does not specify them.
     pub spz_frame: Option<SpzAxes>,
     /// Split to evaluate.
@@ -71,6 +73,7 @@ impl EvaluateOptions {
         Self {
             run: run.into(),
             data: None,
+            images: None,
             spz_frame: None,
             split: Split::Test,
             ssim: SsimDefinition::default(),
@@ -91,6 +94,7 @@ impl EvaluateOptions {
     fn data_place(&self) -> DataLocation<'_> {
         DataLocation {
             path: self.data.as_deref(),
+            images: self.images.as_deref(),
             if_changed: ChangedData::accepted(self.accept_changed_data),
             allow_outside: self.allow_outside,
         }
@@ -221,7 +225,7 @@ impl EvaluationInput {
             return Err(Failure::usage(line));
         };
         let file = load_splats(path, options.spz_frame, engine, host)?;
-        let beside = open_beside(&file, options.allow_outside);
+        let beside = open_beside(&file, options.images.as_deref(), options.allow_outside);
         let max_resolution = options.max_resolution.unwrap_or(beside.max_resolution);
         let open = OpenOptions { max_resolution, ..beside };
         let dataset = Arc::new(dataset::open(data, &open)?);

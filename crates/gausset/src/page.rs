@@ -14,7 +14,7 @@ use gausset_train::orbit;
 use gausset_train::{Split, Up, up};
 
 use crate::Host;
-use crate::saved_run::{ChangedData, DataLocation, SavedRun};
+use crate::saved_run::{DataLocation, SavedRun};
 
 /// Maximum number of cameras on a page; more are thinned out evenly.
 const MAX_CAMERAS: usize = 100;
@@ -26,7 +26,7 @@ const MAX_CAMERAS: usize = 100;
 pub fn page_scene(
     output: &Path,
     run: Option<&SavedRun>,
-    data: Option<&Path>,
+    data: DataLocation<'_>,
     change: &Similarity,
     file: &SplatFile,
     host: &mut Host<'_>,
@@ -34,8 +34,7 @@ pub fn page_scene(
     let title = output.file_stem().map_or_else(|| "Splats".to_owned(), |name| name.display().to_string());
     let mut scene = match run {
         Some(run) => {
-            let place = DataLocation { path: data, if_changed: ChangedData::Warn, allow_outside: false };
-            let dataset = run.open_dataset(place, host);
+            let dataset = run.open_dataset(data, host);
             if let Err(failure) = &dataset {
                 host.warn("the dataset", format!("{failure}; the page has no cameras"));
             }

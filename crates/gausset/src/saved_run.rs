@@ -34,6 +34,14 @@ impl SavedRun {
         config_path(folder).is_file()
     }
 
+    /// The run folder of an input: the folder itself, or its `run`, which `run` and `pano run` write.
+    #[must_use]
+    pub fn folder_at(folder: &Path) -> PathBuf {
+        let inside = folder.join("run");
+        let is_inside = !Self::is_run_folder(folder) && Self::is_run_folder(&inside);
+        if is_inside { inside } else { folder.to_owned() }
+    }
+
     /// The run that a splat file is the result of: the file is in a run folder and has the name of the result file.
     pub fn from_splat_file(file: &Path) -> Option<Self> {
         let folder = std::path::absolute(file).ok()?.parent()?.to_owned();
@@ -54,8 +62,9 @@ impl SavedRun {
         if is_file { Ok(None) } else { Self::read(input).map(Some) }
     }
 
-    /// Reads the run in a folder.
+    /// Reads the run in a folder, or in its `run` ([`Self::folder_at`]).
     pub fn read(folder: &Path) -> Result<Self, Failure> {
+        let folder = &*Self::folder_at(folder);
         // Gives the best error for a folder without a finished run.
         read_summary(folder)?;
         let recorded = RecordedRun::read(&config_path(folder))?;
@@ -71,7 +80,7 @@ impl SavedRun {
             .map_err(|error| Failure::new("in-use", format!("{error}, or name another folder with -o")))
     }
 
-    /// Opens the dataset of the run, from `place` if it has a path.
+    /// Opens the dataset of the run, from `place` if it has paths.
     pub fn open_dataset(
         &self,
         place: DataLocation<'_>,
@@ -85,6 +94,9 @@ impl SavedRun {
         if place.path.is_some() {
             // Subfolders in the configuration are relative to the original dataset.
             (options.images, options.masks, options.sparse) = (None, None, None);
+        }
+        if let Some(images) = place.images {
+            options.images = Some(images.to_owned());
         }
         let dataset = dataset::open(path, &options)?;
         self.reading.borrow_mut().push(Arc::clone(&dataset.reading));
@@ -163,10 +175,32 @@ impl SavedRun {
 pub struct DataLocation<'a> {
     /// Path; `None` = where the run found it.
     pub path: Option<&'a Path>,
+    /// Folder of its photographs; `None` = where the run found them, or that of `path`.
+    pub images: Option<&'a Path>,
     /// What to do if the dataset differs from the run's.
     pub if_changed: ChangedData,
     /// Accept image paths outside the image folder, even if the training did not.
     pub allow_outside: bool,
+}
+
+impl<'a> DataLocation<'a> {
+    /// Paths of a dataset whose cameras alone are used: if it differs from the run's, a warning is enough.
+    #[must_use]
+    pub const fn for_viewing(path: Option<&'a Path>, images: Option<&'a Path>) -> Self {
+        Self { path, images, if_changed: ChangedData::Warn, allow_outside: false }
+    }
+
+    /// Refuses photographs without a dataset, for splats without a run.
+    ///
+    /// # Errors
+    /// There are such photographs.
+    pub fn check_without_run(data: Option<&Path>, images: Option<&Path>) -> Result<(), Failure> {
+        if data.is_some() || images.is_none() {
+            return Ok(());
+        }
+        let line = "⟨images⟩: has no effect; leave it out (it needs a run, or ⟨data⟩)";
+        Err(Failure::new("option", line))
+    }
 }
 
 /// What to do with a dataset that differs from the run's.
@@ -235,10 +269,11 @@ pub fn scene_splat_count(file: &SplatFile) -> Option<u32> {
 }
 
 /// Options to open a dataset in the coordinates of a file's splats.
-pub fn open_beside(file: &SplatFile, allow_outside: bool) -> OpenOptions {
+pub fn open_beside(file: &SplatFile, images: Option<&Path>, allow_outside: bool) -> OpenOptions {
     // A file with a transform was written with the offset, unless there was none.
     let none = file.saved_from_dataset.map(|_| [0.0; 3]);
-    OpenOptions { allow_outside, offset: file.offset.or(none), ..OpenOptions::default() }
+    let images = images.map(Path::to_owned);
+    OpenOptions { images, allow_outside, offset: file.offset.or(none), ..OpenOptions::default() }
 }
 
 /// Transform of a file's splats relative to their dataset, to be applied to its cameras. If the file does not record it,

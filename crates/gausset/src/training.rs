@@ -49,6 +49,7 @@ impl Task {
     /// # Errors
     /// The folder has no run, or an option would change its result.
     pub fn resume(folder: PathBuf, given: &TrainOptions) -> Result<Self, Failure> {
+        let folder = SavedRun::folder_at(&folder);
         Ok(Self::Resume(Box::new(resumable_config(&folder, given)?), folder))
     }
 

@@ -6,8 +6,7 @@ use std::time::{Duration, Instant, SystemTime};
 
 use gausset::device::DeviceOptions;
 use gausset::saved_run::{
-    ChangedData, DataLocation, SavedRun, file_render_options, load_splats, scene_splat_count,
-    splats_from_dataset_of,
+    DataLocation, SavedRun, file_render_options, load_splats, scene_splat_count, splats_from_dataset_of,
 };
 use gausset::training::warn_about_dataset;
 use gausset::{Failure, Host};
@@ -47,6 +46,8 @@ pub struct FileViewOptions {
     pub spz_frame: Option<SpzAxes>,
     /// Folder of the dataset. `None` = the dataset of the run; none for a splat file.
     pub data: Option<PathBuf>,
+    /// Folder of its photographs. `None` = where the run found them, or the dataset's own.
+    pub images: Option<PathBuf>,
     /// Device that renders.
     pub device: DeviceOptions,
     /// Number of threads; 0 = all CPUs.
@@ -92,13 +93,16 @@ impl FileRenderer {
     pub fn open(options: &FileViewOptions, host: &mut Host<'_>) -> Result<Self, Failure> {
         let mut engine = options.device.engine_for(options.threads as usize, host)?;
         // The result file of a run folder is treated as the run, with its cameras and photographs.
-        let model = model::find(&options.input, options.data.is_none())?;
+        let model = model::find(&options.input, options.images.as_deref(), options.data.is_none())?;
         let run = match model {
             Some(_) => None,
             None => {
                 SavedRun::from_input(&options.input)?.or_else(|| SavedRun::from_splat_file(&options.input))
             }
         };
+        if run.is_none() && model.as_ref().is_none_or(|model| model.dataset.is_none()) {
+            DataLocation::check_without_run(options.data.as_deref(), options.images.as_deref())?;
+        }
         let splats = match (&run, &model) {
             (Some(run), _) => run.trained_splats()?,
             (None, Some(model)) => model.source.clone(),
@@ -123,11 +127,7 @@ impl FileRenderer {
             None => load_splats(&splats, options.spz_frame, &mut *engine, host)?,
         };
         let title = title(&options.input);
-        let place = DataLocation {
-            path: options.data.as_deref(),
-            if_changed: ChangedData::Warn,
-            allow_outside: false,
-        };
+        let place = DataLocation::for_viewing(options.data.as_deref(), options.images.as_deref());
         let (mut of_dataset, mut cameras) = (None, None);
         if let Some(run) = &run {
             match run.open_dataset(place, host) {
@@ -141,7 +141,8 @@ impl FileRenderer {
                 }
             }
         } else if let Some(data) = &options.data {
-            let dataset = Arc::new(dataset::open(data, &OpenOptions::default())?);
+            let open = OpenOptions { images: options.images.clone(), ..OpenOptions::default() };
+            let dataset = Arc::new(dataset::open(data, &open)?);
             warn_about_dataset(&dataset, host);
             let turn = splats_from_dataset_of(&file, &options.input, host);
             cameras = Some((Arc::clone(&dataset), turn));

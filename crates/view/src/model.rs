@@ -43,7 +43,7 @@ pub(crate) struct Model {
 ///
 /// # Errors
 /// A model or dataset that is damaged.
-pub(crate) fn find(input: &Path, is_centred: bool) -> Result<Option<Model>, Failure> {
+pub(crate) fn find(input: &Path, images: Option<&Path>, is_centred: bool) -> Result<Option<Model>, Failure> {
     let is_run = [input.to_owned(), input.join("run")].iter().any(|folder| SavedRun::is_run_folder(folder));
     if is_run || splat::recognise(input).is_some() {
         return Ok(None);
@@ -64,7 +64,8 @@ pub(crate) fn find(input: &Path, is_centred: bool) -> Result<Option<Model>, Fail
     if !input.is_dir() && !is_json {
         return Ok(None);
     }
-    match dataset::open(input, &OpenOptions { test_every: 0, ..OpenOptions::default() }) {
+    let images = images.map(Path::to_owned);
+    match dataset::open(input, &OpenOptions { images, test_every: 0, ..OpenOptions::default() }) {
         Err(DatasetError::NotADataset { .. }) => Ok(None),
         opened => Ok(Some(Model::from_dataset(opened?))),
     }

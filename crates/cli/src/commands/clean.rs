@@ -41,6 +41,9 @@ pub(crate) struct CleanArgs {
     /// Path of the dataset [default: the path recorded by the run].
     #[arg(long, value_name = "DIR")]
     data: Option<PathBuf>,
+    /// Folder of the photographs [default: the path recorded by the run, or that of --data].
+    #[arg(long, value_name = "DIR")]
+    images: Option<PathBuf>,
     /// Replace OUT if it exists.
     #[arg(long, alias = "overwrite", short_aliases = ['y', 'w'])]
     force: bool,
@@ -64,6 +67,7 @@ pub(crate) fn run(args: &CleanArgs, console: &Console) -> Result<Status, EarlyEx
         run: args.run.clone(),
         output: args.output.clone(),
         data: args.data.clone(),
+        images: args.images.clone(),
         force: args.force,
         accept_changed_data: args.accept_changed_data,
         allow_outside: args.allow_outside,

@@ -134,6 +134,9 @@ pub(crate) struct ConvertArgs {
     /// Dataset with the cameras of IN [default: the path recorded by run IN].
     #[arg(long, value_name = "DIR")]
     data: Option<PathBuf>,
+    /// Folder of the photographs [default: the path recorded by run IN, or that of --data].
+    #[arg(long, value_name = "DIR")]
+    images: Option<PathBuf>,
     #[command(flatten)]
     compute: ComputeArgs,
     /// Print the result as a JSON object.
@@ -192,6 +195,7 @@ impl ConvertArgs {
             crop_to_cameras: self.crop_to_cameras,
             confirmed: self.confirmed,
             data: self.data.clone(),
+            images: self.images.clone(),
             no_normals: self.no_normals,
             sh_bits: self.sh_bits,
             spz_version: self.spz_version,

@@ -40,6 +40,9 @@ pub(crate) struct EvalArgs {
     /// Path of the dataset [default: the path recorded by the run; required for a splat file].
     #[arg(long, value_name = "DIR")]
     data: Option<PathBuf>,
+    /// Folder of the photographs [default: the path recorded by the run, or that of --data].
+    #[arg(long, value_name = "DIR")]
+    images: Option<PathBuf>,
     /// Views to evaluate: test (held out) or train.
     #[arg(
         long, value_name = "SPLIT", default_value = "test", hide_possible_values = true,
@@ -94,6 +97,7 @@ impl EvalArgs {
         EvaluateOptions {
             run: self.run.clone(),
             data: self.data.clone(),
+            images: self.images.clone(),
             spz_frame: self.spz.axes(),
             split: self.split,
             ssim: self.ssim,

@@ -94,8 +94,8 @@ impl ExposureInfo {
 }
 
 /// Measures the gains of all images of the dataset at `path`; `None` if its tracks are not sufficient.
-pub(crate) fn measure(path: &Path, allow_outside: bool) -> Result<Option<ExposureInfo>, Failure> {
-    let options = OpenOptions { allow_outside, max_resolution: MAX_MEASURED_SIDE, ..OpenOptions::default() };
+pub(crate) fn measure(path: &Path, options: OpenOptions) -> Result<Option<ExposureInfo>, Failure> {
+    let options = OpenOptions { max_resolution: MAX_MEASURED_SIDE, ..options };
     let dataset = Arc::new(dataset::open(path, &options)?);
     let tracks = dataset.read_tracks(MEMORY_BYTES)?;
     if tracks.is_empty() {

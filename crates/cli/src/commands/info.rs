@@ -6,9 +6,11 @@ use std::path::{Path, PathBuf};
 use clap::Args;
 use gausset::Failure;
 use gausset::blocks::{BlocksStatus, PartStatus};
+use gausset::records::MODEL_PURPOSE;
 use gausset::saved_run::{SavedRun, read_splats};
 use gausset::splat_info::SplatInfo;
 use gausset_io::dataset::{self, Dataset, DatasetError, DatasetKind, OpenOptions, exports};
+use gausset_io::ownership;
 use gausset_io::splat;
 use gausset_train::{Blocks, RunSummary, read_summary};
 use serde::Serialize;
@@ -39,6 +41,9 @@ pub(crate) struct InfoArgs {
     /// Splat file, dataset or run folder, or any other file that Gausset reads or writes.
     #[arg(value_name = "PATH")]
     path: PathBuf,
+    /// Folder of the photographs of a dataset.
+    #[arg(long, value_name = "DIR")]
+    images: Option<PathBuf>,
     #[command(flatten)]
     spz: SpzFrameArgs,
     /// Allow image names that point outside the image folder (by `..` or absolute paths).
@@ -50,6 +55,14 @@ pub(crate) struct InfoArgs {
     /// Print the result as a JSON object.
     #[arg(long)]
     pub(crate) json: bool,
+}
+
+impl InfoArgs {
+    /// Options of the dataset.
+    fn open_options(&self) -> OpenOptions {
+        let images = self.images.clone();
+        OpenOptions { images, allow_outside: self.allow_outside, ..OpenOptions::default() }
+    }
 }
 
 /// `info --json` of a splat file: a stable contract.
@@ -121,9 +134,10 @@ pub(crate) fn run(args: &InfoArgs, console: &Console) -> Result<Status, EarlyExi
     {
         return recognised_info(&made, console);
     }
-    // The folder of a demo or of `pano run`, whose datasets are inside.
+    // The folder of a demo, or of `run` or `pano run`, which made all that is inside.
+    let sparse = path.join("sparse");
     if metadata.is_dir()
-        && !path.join("sparse").exists()
+        && (!sparse.exists() || ownership::is_gausset_owned(&sparse.join("0"), MODEL_PURPOSE))
         && SavedRun::is_run_folder(&path.join("run"))
         && let Some(made) = RecognisedFile::recognise_folder(path)
     {
@@ -145,8 +159,8 @@ pub(crate) fn run(args: &InfoArgs, console: &Console) -> Result<Status, EarlyExi
 fn is_camera_file(path: &Path, args: &InfoArgs) -> bool {
     match exports::recognise(path) {
         Some(DatasetKind::Inria) => {
-            let options = OpenOptions { allow_outside: args.allow_outside, ..OpenOptions::default() };
-            !path.parent().is_some_and(SavedRun::is_run_folder) && dataset::open(path, &options).is_ok()
+            !path.parent().is_some_and(SavedRun::is_run_folder)
+                && dataset::open(path, &args.open_options()).is_ok()
         }
         program => program.is_some(),
     }
@@ -176,8 +190,7 @@ fn splats_info(path: &Path, spz: SpzFrameArgs, console: &Console) -> Result<Stat
 }
 
 fn dataset_info(path: &Path, args: &InfoArgs, console: &Console) -> Result<Status, EarlyExit> {
-    let allow_outside = args.allow_outside;
-    let dataset = match dataset::open(path, &OpenOptions { allow_outside, ..OpenOptions::default() }) {
+    let dataset = match dataset::open(path, &args.open_options()) {
         Err(error) if matches!(&error, DatasetError::NotADataset { deeper, .. } if deeper.is_empty()) => {
             return match RecognisedFile::recognise_folder(path) {
                 Some(made) => recognised_info(&made, console),
@@ -202,7 +215,7 @@ fn dataset_info(path: &Path, args: &InfoArgs, console: &Console) -> Result<Statu
         test: dataset.split.test.len(),
         applied_transform: dataset.applied_transform.map(|applied| applied.transform),
         applied_scale: dataset.applied_transform.map(|applied| applied.scale),
-        exposure: exposure::measure(path, allow_outside)?,
+        exposure: exposure::measure(path, args.open_options())?,
     };
     console.json_or_text(&info, || dataset_table(&dataset, &info))?;
     Ok(Status::done(dataset.has_skipped() && !args.allow_missing))

@@ -4,6 +4,7 @@ use std::path::{Path, PathBuf};
 
 use clap::{Args, Subcommand};
 use gausset::Failure;
+use gausset::saved_run::SavedRun;
 use gausset_io::input;
 use gausset_io::run_folder::profile_path;
 use gausset_prof::{Profile, changes};
@@ -101,7 +102,7 @@ pub(crate) fn run(args: &ProfileArgs, console: &Console) -> Result<Status, Early
 
 /// Reads the profile of a run folder, or a profile file.
 fn read(path: &Path) -> Result<Profile, Failure> {
-    let file = if path.is_dir() { profile_path(path) } else { path.to_owned() };
+    let file = if path.is_dir() { profile_path(&SavedRun::folder_at(path)) } else { path.to_owned() };
     let failure = |what: String| Failure::new("profile", format!("{}: {what}", file.display()));
     let io = |error: std::io::Error| {
         let hint =

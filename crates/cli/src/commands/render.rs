@@ -60,7 +60,7 @@ pub(crate) struct RenderArgs {
     #[arg(long, value_name = "N", requires = "orbit", value_parser = frame_count_parser())]
     frames: Option<u32>,
     /// Camera file: a Nerfstudio camera path, cameras.json of a run, or transforms.json.
-    #[arg(long, alias = "cameras", value_name = "FILE", conflicts_with_all = ["data", "allow_outside"])]
+    #[arg(long, alias = "cameras", value_name = "FILE", conflicts_with_all = ["data", "images", "allow_outside"])]
     path: Option<PathBuf>,
     /// Image size for an orbit, or for a path without one: WIDTHxHEIGHT in px.
     #[arg(long, value_name = "SIZE", value_parser = parse_size, conflicts_with_all = ["width", "height", "split"])]
@@ -84,6 +84,9 @@ pub(crate) struct RenderArgs {
     /// Path of the dataset [default: the path recorded by the run].
     #[arg(long, value_name = "DIR")]
     data: Option<PathBuf>,
+    /// Folder of the photographs [default: the path recorded by the run, or that of --data].
+    #[arg(long, value_name = "DIR")]
+    images: Option<PathBuf>,
     /// Output folder [default: RUN/render, or the file name without .ply].
     #[arg(short, long, value_name = "DIR")]
     output: Option<PathBuf>,
@@ -185,6 +188,7 @@ impl RenderArgs {
             panorama: self.panorama,
             spz_frame: self.spz.axes(),
             data: self.data.clone(),
+            images: self.images.clone(),
             output: self.output.clone(),
             depth: self.depth,
             alpha: self.alpha,

@@ -33,6 +33,9 @@ pub(crate) struct ReportArgs {
     /// Embed the splats with a viewer, as `gausset convert RUN scene.html` does.
     #[arg(long)]
     splats: bool,
+    /// Folder of the photographs, whose cameras that viewer has [default: the path recorded by the run].
+    #[arg(long, value_name = "DIR", requires = "splats")]
+    images: Option<PathBuf>,
     /// Replace FILE even if it is not a report of Gausset.
     #[arg(long, alias = "overwrite", short_aliases = ['y', 'w'])]
     force: bool,
@@ -47,6 +50,7 @@ pub(crate) fn run(args: &ReportArgs, console: &Console) -> Result<Status, EarlyE
         run: args.run.clone(),
         output: args.output.clone(),
         splats: args.splats,
+        images: args.images.clone(),
         overwrite: overwrite(args.force),
     };
     let written = run_short_job(console, |host| write_report(&options, host))?;

@@ -37,6 +37,9 @@ pub(crate) struct ViewArgs {
     /// Path of the dataset [default: the path recorded by the run; none for a splat file].
     #[arg(long, value_name = "DIR")]
     data: Option<PathBuf>,
+    /// Folder of the photographs [default: the path recorded by the run, or that of --data].
+    #[arg(long, value_name = "DIR")]
+    images: Option<PathBuf>,
     /// Port; 0 = any free port [default: 7007, or the next free port].
     #[arg(long, value_name = "PORT", help_heading = "Viewer")]
     port: Option<u16>,
@@ -60,6 +63,7 @@ pub(crate) fn run(args: &ViewArgs, console: &Console) -> Result<Status, EarlyExi
         input: args.input.clone(),
         spz_frame: args.spz.axes(),
         data: args.data.clone(),
+        images: args.images.clone(),
         device: args.compute.device.options(),
         threads: args.compute.threads,
     };

@@ -187,6 +187,42 @@ fn another_option_is_named_and_replaces_nothing_without_force() {
     assert!(calls(&workshop, "colmap") > asked, "another model was asked for");
 }
 
+#[test]
+fn the_folder_of_a_run_stands_for_it_and_its_photographs_may_be_elsewhere() {
+    let workshop = workshop();
+    std::fs::write(workshop.path("photos/broken.png"), b"not a picture").expect("a file");
+    let made = succeed(&workshop, &["run", "photos", "-o", "out", "--steps", "20", "--json"]).json();
+    let left_out = made["left_out"].as_array().expect("a list");
+    assert!(left_out.iter().any(|one| one["name"] == "broken.png"), "{made}");
+    assert_eq!(made["unreadable"], 1);
+
+    assert_eq!(workshop.succeed(&["info", "out", "--json"]).json()["kind"], "project");
+    let scores = workshop.succeed(&["eval", "out", "--json"]).json();
+    assert_eq!(scores, workshop.succeed(&["eval", "out/run", "--json"]).json());
+    workshop.succeed(&["convert", "out", "a.spz"]);
+    workshop.succeed(&["render", "out"]);
+    workshop.succeed(&["report", "out"]);
+    assert!(workshop.path("out/run/render").is_dir() && !workshop.path("out/render").exists());
+    assert!(!workshop.path("out/eval").exists() && !workshop.path("out/report.html").exists());
+    let resumed = workshop.run(&["train", "--resume", "out"]);
+    assert!(!resumed.stderr.contains("holds no run"), "{resumed:?}");
+
+    std::fs::rename(workshop.path("photos"), workshop.path("moved")).expect("rename");
+    let lost = workshop.run(&["eval", "out"]);
+    assert!(lost.code == 2 && lost.stderr.contains("name it with --images"), "{lost:?}");
+    assert_eq!(workshop.succeed(&["eval", "out", "--images", "moved", "--json"]).json(), scores);
+    workshop.succeed(&["render", "out", "--split", "all", "--images", "moved", "-o", "views"]);
+    let page = workshop.succeed(&["report", "out", "--splats", "--images", "moved", "-o", "page.html"]);
+    assert!(!page.stderr.contains("has no cameras"), "{page:?}");
+
+    // A model of another program is used again, and a line says so.
+    std::fs::rename(workshop.path("out"), workshop.path("other")).expect("rename");
+    std::fs::remove_file(workshop.path("other/sparse/0/.gausset")).expect("the mark");
+    std::fs::remove_dir_all(workshop.path("other/run")).expect("the run");
+    let again = succeed(&workshop, &["run", "moved", "-o", "other", "--steps", "5"]);
+    assert!(again.stderr.contains("the model of another program is used"), "{again:?}");
+}
+
 /// The state after a kill during the evaluation: splats and a folder `eval`, but no report and no last log line.
 #[test]
 fn a_run_that_was_killed_in_its_evaluation_is_not_finished_and_completes_it() {

@@ -123,7 +123,7 @@ pub fn train_block(
     host: &mut Host<'_>,
 ) -> Result<Trained, Failure> {
     let task = Task::resume(run.to_owned(), given)?;
-    let config = task.first_config()?;
+    let (run, config) = (task.folder(), task.first_config()?);
     if config.blocks == Blocks::Off {
         let line = format!(
             "{}: not a run in blocks (expected one with ⟨blocks⟩); resume it without ⟨block⟩",

@@ -71,6 +71,8 @@ pub struct ConvertOptions {
     pub confirmed: bool,
     /// Dataset that the splats were trained on; `None` = where the run found it, or none for a file.
     pub data: Option<PathBuf>,
+    /// Folder of its photographs; `None` = where the run found them, or the dataset's own.
+    pub images: Option<PathBuf>,
     /// Writes a PLY without normals, which some viewers require.
     pub no_normals: bool,
     /// SH bits of an SPZ; `None` = the default, or as many as the requested quality needs.
@@ -215,7 +217,7 @@ pub fn convert(options: &ConvertOptions, host: &mut Host<'_>) -> Result<Conversi
     }
     edits.apply(&mut document);
     if format == Format::Html {
-        let data = options.data.as_deref();
+        let data = DataLocation::for_viewing(options.data.as_deref(), options.images.as_deref());
         let scene = page::page_scene(output, run.as_ref(), data, &edits.transform(), &document, host);
         document.page = Some(Box::new(scene));
     }
@@ -293,6 +295,11 @@ fn cameras_around(document: &SplatFile) -> Result<Vec<NamedCamera>, Failure> {
 impl ConvertOptions {
     fn overwrite(&self) -> Overwrite {
         if self.force { Overwrite::Replace } else { Overwrite::Refuse }
+    }
+
+    fn data_place(&self) -> DataLocation<'_> {
+        let (path, images) = (self.data.as_deref(), self.images.as_deref());
+        DataLocation { path, images, if_changed: ChangedData::Refuse, allow_outside: false }
     }
 
     /// Whether the loss is measured on request.
@@ -392,9 +399,15 @@ impl ConvertOptions {
                 format!("⟨{option}⟩: has no effect from {from} to {to}; leave it out (it needs {needs})");
             return Err(Failure::new("option", line));
         }
-        if self.data.is_some() && !(cameras && (is_run || written != Format::Html || self.needs_cameras())) {
-            let line = "⟨data⟩: has no effect; leave it out (it needs ⟨report⟩, ⟨min-psnr⟩, ⟨crop-to-cameras⟩, ⟨confirmed⟩, \
-                        or a page of a run)";
+        let place =
+            [("data", &self.data), ("images", &self.images)].into_iter().find(|(_, path)| path.is_some());
+        if let Some((option, _)) = place
+            && !(cameras && (is_run || written != Format::Html || self.needs_cameras()))
+        {
+            let line = format!(
+                "⟨{option}⟩: has no effect; leave it out (it needs ⟨report⟩, ⟨min-psnr⟩, ⟨crop-to-cameras⟩, ⟨confirmed⟩, \
+                 or a page of a run)"
+            );
             return Err(Failure::new("option", line));
         }
         Ok(())
@@ -412,12 +425,13 @@ impl ConvertOptions {
         if !self.needs_cameras() {
             // The cost of a limit is measured where the cameras are known, and is no reason to fail.
             let run = run.filter(|_| self.is_limited());
-            return Ok(run.and_then(|run| TrainingCameras::of_run(run, self.data.as_deref(), host).ok()));
+            return Ok(run.and_then(|run| TrainingCameras::of_run(run, self.data_place(), host).ok()));
         }
         match (run, &self.data) {
-            (Some(run), data) => TrainingCameras::of_run(run, data.as_deref(), host).map(Some),
+            (Some(run), _) => TrainingCameras::of_run(run, self.data_place(), host).map(Some),
             (None, Some(data)) => {
-                let dataset = Arc::new(dataset::open(data, &OpenOptions::default())?);
+                let open = OpenOptions { images: self.images.clone(), ..OpenOptions::default() };
+                let dataset = Arc::new(dataset::open(data, &open)?);
                 warn_about_dataset(&dataset, host);
                 Ok(Some(TrainingCameras {
                     dataset,
@@ -463,9 +477,8 @@ pub fn is_sky_dropped(format: Format, document: &SplatFile) -> bool {
 }
 
 impl TrainingCameras {
-    /// The cameras of a run's dataset, found where the run found it or at `data`.
-    fn of_run(run: &SavedRun, data: Option<&Path>, host: &mut Host<'_>) -> Result<Self, Failure> {
-        let place = DataLocation { path: data, if_changed: ChangedData::Refuse, allow_outside: false };
+    /// The cameras of a run's dataset.
+    fn of_run(run: &SavedRun, place: DataLocation<'_>, host: &mut Host<'_>) -> Result<Self, Failure> {
         Ok(Self {
             dataset: run.open_dataset(place, host)?,
             splats_from_dataset: run.splats_from_dataset(),

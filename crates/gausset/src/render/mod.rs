@@ -57,6 +57,8 @@ pub struct RenderJobOptions {
     pub spz_frame: Option<SpzAxes>,
     /// Path of the dataset; `None` = where the run found it.
     pub data: Option<PathBuf>,
+    /// Folder of its photographs; `None` = where the run found them, or the dataset's own.
+    pub images: Option<PathBuf>,
     /// Output folder; `None` = RUN/render, or the name of the file without its extension.
     pub output: Option<PathBuf>,
     /// Also writes depths in this format.
@@ -89,6 +91,7 @@ impl RenderJobOptions {
             panorama: None,
             spz_frame: None,
             data: None,
+            images: None,
             output: None,
             depth: None,
             alpha: false,
@@ -121,10 +124,12 @@ pub fn render(options: &RenderJobOptions, host: &mut Host<'_>) -> Result<Renders
     let _reading =
         InputFiles::new([Some(&options.input).filter(|input| input.is_file()), path].into_iter().flatten());
     let mut engine = options.device.engine_for(options.threads as usize, host)?;
+    let of_folder = SavedRun::from_input(&options.input)?;
     // Reading needs no lock: files in a run folder are always complete, even during training.
-    let is_written_to = options.output.is_none() && SavedRun::is_run_folder(&options.input);
-    let _lock = if is_written_to { Some(SavedRun::read(&options.input)?.lock_shared()?) } else { None };
-    let run = SavedRun::from_input(&options.input)?.or_else(|| run_of(options));
+    let is_written_to = of_folder.as_ref().filter(|_| options.output.is_none());
+    let _lock = is_written_to.map(SavedRun::lock_shared).transpose()?;
+    let place = of_folder.as_ref().map_or_else(|| options.input.clone(), |run| run.folder.clone());
+    let run = of_folder.or_else(|| run_of(options));
     let (mut cameras, mut how, scene_splats, _of_dataset) = match &run {
         Some(run) => from_run(run, options, &mut *engine, host)?,
         None => from_file(options, &mut *engine, host)?,
@@ -144,9 +149,10 @@ pub fn render(options: &RenderJobOptions, host: &mut Host<'_>) -> Result<Renders
         let line = format!("{}: cameras: none to render from", options.input.display());
         return Err(Failure::new("cameras", line));
     }
-    let folder = options.output.clone().unwrap_or_else(|| {
-        if options.input.is_dir() { options.input.join("render") } else { options.input.with_extension("") }
-    });
+    let folder = options
+        .output
+        .clone()
+        .unwrap_or_else(|| if place.is_dir() { place.join("render") } else { place.with_extension("") });
     let overwrite = if options.force { Overwrite::Replace } else { Overwrite::Refuse };
     let output = ViewWriter { folder: &folder, depth: options.depth, alpha: options.alpha, overwrite };
     output.make_folder(&cameras)?;
@@ -204,6 +210,7 @@ fn from_run(
         choice => {
             let place = DataLocation {
                 path: options.data.as_deref(),
+                images: options.images.as_deref(),
                 if_changed: ChangedData::accepted(options.accept_changed_data),
                 allow_outside: options.allow_outside,
             };
@@ -220,6 +227,7 @@ fn from_file(
     engine: &mut dyn Engine,
     host: &mut Host<'_>,
 ) -> Result<RenderInput, Failure> {
+    DataLocation::check_without_run(options.data.as_deref(), options.images.as_deref())?;
     let file = load_splats(&options.input, options.spz_frame, engine, host)?;
     let mut reading = Arc::default();
     let cameras = match (&options.cameras, &options.data) {
@@ -228,7 +236,7 @@ fn from_file(
             cameras::read_path(path, *size, &moved, file.offset)?
         }
         (choice, Some(data)) => {
-            let open = open_beside(&file, options.allow_outside);
+            let open = open_beside(&file, options.images.as_deref(), options.allow_outside);
             let dataset = dataset::open(data, &open)?;
             warn_about_dataset(&dataset, host);
             reading = Arc::clone(&dataset.reading);

@@ -19,7 +19,7 @@ use gausset_io::run_folder::{eval_folder, report_metrics_path, report_path};
 use serde_json::Value;
 
 use self::page::ReportContent;
-use crate::saved_run::SavedRun;
+use crate::saved_run::{DataLocation, SavedRun};
 use crate::{Failure, Host};
 
 /// Bytes at the start of a page that are searched for Gausset's mark.
@@ -36,6 +36,8 @@ pub struct ReportOptions {
     pub output: Option<PathBuf>,
     /// Whether to embed an interactive view of the splats.
     pub splats: bool,
+    /// Folder of the photographs, for the cameras of that view; `None` = where the run found them.
+    pub images: Option<PathBuf>,
     /// What to do with an existing file that is not a report of Gausset.
     pub overwrite: Overwrite,
 }
@@ -58,12 +60,12 @@ pub fn write_report(options: &ReportOptions, host: &mut Host<'_>) -> Result<Repo
     let run = SavedRun::read(&options.run)?;
     let _evaluation = InputFiles::new([eval_folder(&run.folder)]);
     let _lock = if options.output.is_none() { Some(run.lock_shared()?) } else { None };
-    let path = options.output.clone().unwrap_or_else(|| report_path(&options.run));
+    let path = options.output.clone().unwrap_or_else(|| report_path(&run.folder));
     let overwrite = |is_ours| if is_ours { Overwrite::Replace } else { options.overwrite };
     check_free(&Disk, &path, overwrite(is_ours(&path)))?;
     let for_programs = match options.output {
         None => {
-            let path = report_metrics_path(&options.run);
+            let path = report_metrics_path(&run.folder);
             let overwrite = overwrite(is_our_metrics(&path));
             check_free(&Disk, &path, overwrite)?;
             Some((path, overwrite))
@@ -72,7 +74,9 @@ pub fn write_report(options: &ReportOptions, host: &mut Host<'_>) -> Result<Repo
     };
     let content = ReportContent::read(&run)?;
     let numbers = content.numbers(&run);
-    let page = page::html(&run, &content, &numbers, options.splats, host)?;
+    let data = DataLocation::for_viewing(None, options.images.as_deref());
+    let with_splats = options.splats.then_some(data);
+    let page = page::html(&run, &content, &numbers, with_splats, host)?;
     let written = write(&path, &page, overwrite(is_ours(&path)))?;
     if let Some((path, overwrite)) = for_programs {
         write(&path, &numbers.to_json(), overwrite)?;
@@ -102,7 +106,7 @@ pub(crate) fn write_finished(folder: &Path, host: &mut Host<'_>) -> Result<Repor
     let run = SavedRun::read(folder)?;
     let content = ReportContent::read(&run)?;
     let numbers = content.numbers(&run);
-    let page = page::html(&run, &content, &numbers, false, host)?;
+    let page = page::html(&run, &content, &numbers, None, host)?;
     // Existing files were checked when the run folder was claimed.
     write(&report_metrics_path(folder), &numbers.to_json(), Overwrite::Replace)?;
     Ok(write(&report_path(folder), &page, Overwrite::Replace)?)

@@ -17,7 +17,7 @@ use super::metrics::{Histograms, ReportMetrics, SecondsTo};
 use super::run_log::{DensityChange, RunLog};
 use super::thumbnails::{self, COLUMNS, number};
 use super::verdict;
-use crate::saved_run::SavedRun;
+use crate::saved_run::{DataLocation, SavedRun};
 use crate::{Failure, Host, page};
 
 /// What the images of a view show.
@@ -64,7 +64,7 @@ pub(super) fn html(
     run: &SavedRun,
     content: &ReportContent,
     numbers: &ReportMetrics<'_>,
-    with_splats: bool,
+    with_splats: Option<DataLocation<'_>>,
     host: &mut Host<'_>,
 ) -> Result<String, Failure> {
     let ReportContent { record, splats, warnings } = content;
@@ -75,8 +75,8 @@ pub(super) fn html(
     let mut report = ReportPage::new(&title, &lead);
 
     opening(&mut report, run, content);
-    if let Some(file) = splats.as_ref().filter(|_| with_splats) {
-        report.splat_viewer(&scene_page(run, &title, file, host)?);
+    if let Some((file, data)) = splats.as_ref().zip(with_splats) {
+        report.splat_viewer(&scene_page(run, &title, file, data, host)?);
     }
     if let Some(confidence) = &record.confidence {
         report.section(&format!("{} confirmed by the photographs", percent(confidence.confirmed)));
@@ -319,9 +319,10 @@ fn scene_page(
     run: &SavedRun,
     title: &str,
     file: &SplatFile,
+    data: DataLocation<'_>,
     host: &mut Host<'_>,
 ) -> Result<Vec<u8>, Failure> {
-    let scene = page::page_scene(&run.folder, Some(run), None, &Similarity::IDENTITY, file, host);
+    let scene = page::page_scene(&run.folder, Some(run), data, &Similarity::IDENTITY, file, host);
     let scene = ScenePage { title: title.to_owned(), ..scene };
     let document = SplatFile { page: Some(Box::new(scene)), ..file.clone() };
     let mut page = Vec::new();
