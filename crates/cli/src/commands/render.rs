@@ -23,6 +23,7 @@ use crate::events::run_job;
 use crate::exit::Status;
 use crate::interrupt::Interrupt;
 use crate::numbers::counted;
+use crate::shell::shell_quote;
 
 const AFTER_HELP: &str = "\
 Examples:
@@ -206,12 +207,27 @@ impl RenderArgs {
     }
 }
 
+/// Whether a path has the ending of a video or of moving images.
+fn is_video_name(path: &Path) -> bool {
+    let ending = path.extension().unwrap_or_default();
+    ["mp4", "mov", "webm", "gif", "mkv"].iter().any(|video| ending.eq_ignore_ascii_case(video))
+}
+
 /// Runs the command.
 pub(crate) fn run(args: &RenderArgs, console: &Console) -> Result<Status, EarlyExit> {
     if args.size.is_some() && args.orbit.is_none() && args.path.is_none() {
         let what =
             "--size: has no effect on the cameras of a dataset; leave it out, or give --orbit or --path";
         return Err(Failure::usage(what).into());
+    }
+    if let Some(output) = args.output.as_deref().filter(|output| !output.is_dir() && is_video_name(output)) {
+        let line = format!(
+            "-o {}: is a video (expected a folder, such as -o frames/); then: \
+             ffmpeg -framerate 30 -i frames/orbit_%04d.png -pix_fmt yuv420p {}",
+            output.display(),
+            shell_quote(output)
+        );
+        return Err(Failure::usage(line).into());
     }
     let interrupt = Interrupt::watch();
     match run_job(&interrupt, console, |host| render(&args.options(), host)) {
