@@ -108,10 +108,10 @@ pub(crate) struct ExtraOptionArgs {
 }
 
 impl ExtraOptionArgs {
-    /// Merges the options: `given` overrides those after `--`, and these override the config file.
+    /// Merges the options: `given` and those after `--` override the config file.
     ///
     /// # Errors
-    /// An option does not exist or refuses its value; the file cannot be read.
+    /// An option does not exist, refuses its value or is given twice; the file cannot be read.
     pub(crate) fn merge<C: TrainingCommand>(&self, given: OptionArgs<C>) -> Result<TrainOptions, Failure> {
         let named = |text: &OsString| {
             let text = text.to_str()?.strip_prefix("--")?;
@@ -125,12 +125,18 @@ impl ExtraOptionArgs {
         let typed = command.try_get_matches_from_mut(&self.training);
         let typed = typed.and_then(|matches| OptionArgs::<C>::from_arg_matches(&matches));
         let typed = typed.map_err(|error| Failure::usage(usage::format_error(&error, &command)))?;
+        let (given, typed) = (given.into_options(), typed.into_options());
+        let names = |options: &TrainOptions| options.given_values().into_iter().map(|(name, _)| name);
+        let before: Vec<String> = names(&given).collect();
+        if let Some(name) = names(&typed).find(|name| before.contains(name)) {
+            return Err(Failure::usage(format!("--{name}: given before and after `--` (expected once)")));
+        }
         let mut file = self.config.as_deref().map(TrainOptions::read).transpose()?.unwrap_or_default();
         // A config file cannot set what the command sets itself.
         for key in C::EXCLUDED_OPTIONS {
             file.clear(key);
         }
-        Ok(given.into_options().layered_over(typed.into_options()).layered_over(file))
+        Ok(given.layered_over(typed).layered_over(file))
     }
 }
 
