@@ -18,7 +18,7 @@ use gausset_train::{TrainConfig, TrainOptions, read_outcome};
 use serde::{Deserialize, Serialize};
 
 use crate::saved_run::SavedRun;
-use crate::training::Task;
+use crate::training::{RunSettings, Trained, start_or_resume};
 use crate::{CountedItem, Event, Failure, Host, Stage};
 
 /// Scene of the demo.
@@ -125,12 +125,30 @@ impl SceneNote {
     }
 }
 
-/// Generates the scene unless it exists, and returns the training task: a new run, or the interrupted one; `None` for 0
-/// steps. Generation does not react to the stop flag, because a partial scene is useless.
+/// The run of a demo.
+#[derive(Debug)]
+pub struct DemoRun {
+    folder: PathBuf,
+    options: TrainOptions,
+    overwrite: Overwrite,
+}
+
+impl DemoRun {
+    /// Trains and evaluates, or resumes; a finished run is only reported again.
+    ///
+    /// # Errors
+    /// As [`start_or_resume`].
+    pub fn train(self, conditions: RunSettings, host: &mut Host<'_>) -> Result<Trained, Failure> {
+        start_or_resume(self.folder, &self.options, self.overwrite, conditions, host)
+    }
+}
+
+/// Generates the scene unless it exists, and returns the run for [`start_or_resume`]: a new one, the interrupted one or the
+/// finished one; `None` for 0 steps. Generation does not react to the stop flag, because a partial scene is useless.
 ///
 /// # Errors
 /// A folder with another demo or with files not created by Gausset; a folder that cannot be written to.
-pub fn prepare(args: &DemoOptions, host: &mut Host<'_>) -> Result<Option<Task>, Failure> {
+pub fn prepare(args: &DemoOptions, host: &mut Host<'_>) -> Result<Option<DemoRun>, Failure> {
     let (data, run) = (args.output.join("data"), args.output.join("run"));
     // Report a mistake in the options before the scene is generated.
     let options = training_options(args, data.clone());
@@ -144,12 +162,11 @@ pub fn prepare(args: &DemoOptions, host: &mut Host<'_>) -> Result<Option<Task>, 
     let goes_on = !args.force && has_run && is_same_scene && !is_finished;
     // `symlink_metadata`: a broken link blocks the name as well.
     let has_data = data.symlink_metadata().is_ok();
-    let is_in_the_way = has_run || (has_data && !is_same_scene);
     // `force` does not replace data that was not created by a demo.
     if has_data && (args.force || !is_same_scene) && !ownership::is_gausset_owned(&data, PURPOSE) {
         return Err(not_a_demo(&data));
     }
-    if !args.force && is_in_the_way && !goes_on {
+    if !args.force && !is_same_scene && (has_run || has_data) {
         let found = if has_run { "run" } else { "data" };
         return Err(demo_exists(&args.output, found));
     }
@@ -161,10 +178,9 @@ pub fn prepare(args: &DemoOptions, host: &mut Host<'_>) -> Result<Option<Task>, 
     }
     if goes_on {
         host.stage(Stage::GoOn(run.clone()));
-        return Task::resume(run, &options).map(Some);
     }
     let overwrite = if args.force { Overwrite::Replace } else { Overwrite::Refuse };
-    Task::new(options, run, overwrite).map(Some)
+    Ok(Some(DemoRun { folder: run, options, overwrite }))
 }
 
 fn demo_exists(folder: &Path, found: &str) -> Failure {

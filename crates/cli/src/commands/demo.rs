@@ -6,7 +6,7 @@ use clap::Args;
 use clap::builder::{PossibleValuesParser, TypedValueParser};
 use gausset::Failure;
 use gausset::demo::{self, DemoOptions, DemoScene};
-use gausset::training::{self, RunSettings};
+use gausset::training::RunSettings;
 use gausset_scenes::{DemoSize, town::PICTURES};
 
 use super::training::{RunOutputArgs, summary_json, training_status};
@@ -108,7 +108,7 @@ pub(crate) fn run(args: &DemoArgs, console: &Console) -> Result<Status, EarlyExi
     let conditions = args
         .records
         .apply_to(RunSettings { profile: args.profile, ..args.compute.device.conditions() }, console)?;
-    let Some(task) = run_short_job(console, |host| demo::prepare(&options, host))? else {
+    let Some(run) = run_short_job(console, |host| demo::prepare(&options, host))? else {
         let data = args.output.join("data").display().to_string();
         let result = serde_json::json!({ "kind": "dataset", "data": data });
         console.log_event(|| Some(event_log::result_line(&result)));
@@ -119,9 +119,8 @@ pub(crate) fn run(args: &DemoArgs, console: &Console) -> Result<Status, EarlyExi
     // program.
     let interrupt = Interrupt::watch();
     let mut viewer = args.viewer.start(&args.output, &interrupt, console)?;
-    let trained = run_job_with_viewer(&interrupt, console, viewer.as_mut(), |host| {
-        training::train(task, conditions, host)
-    })?;
+    let trained =
+        run_job_with_viewer(&interrupt, console, viewer.as_mut(), |host| run.train(conditions, host))?;
     let status = training_status(&trained, &interrupt, console);
     console.json_or_summary(&summary_json(&trained), || describe::trained(&trained, console.is_verbose()))?;
     Ok(status)

@@ -63,8 +63,10 @@ fn the_small_demo_trains_evaluates_and_can_be_looked_at_afterwards() {
     assert!(demo.stderr.contains("critical path") && demo.stderr.contains("blend_vjp"), "{demo:?}");
 
     let again = workshop.run(&["demo", "--size", "small", "-o", "d"]);
-    assert_eq!(again.code, 2);
-    assert!(again.stderr.contains("contains a demo already"), "{again:?}");
+    assert_eq!(again.code, 0);
+    assert!(again.stdout.contains("300") && !again.stderr.contains("step 300/300"), "{again:?}");
+    let other = workshop.run(&["demo", "--size", "small", "-o", "d", "--steps", "5"]);
+    assert!(other.code == 2 && other.stderr.contains("was started with steps = 300"), "{other:?}");
 
     // The run folder reports the same.
     assert!(contains_result(&run, &workshop.succeed(&["info", "d/run", "--json"]).json()));
