@@ -199,8 +199,8 @@ pub(crate) fn split_forecast(forecast: &SplitForecast) -> Lines {
     ])
 }
 
-/// Formats the result of a split.
-pub(crate) fn split(report: &SplitReport, folder: &Path) -> Lines {
+/// Formats the result of a split, with the time per stage if `is_verbose`.
+pub(crate) fn split(report: &SplitReport, folder: &Path, is_verbose: bool) -> Lines {
     let mut rows = vec![
         ("frames", counted(report.frames as u64, "frame")),
         ("views", counted(report.views as u64, "view")),
@@ -216,6 +216,9 @@ pub(crate) fn split(report: &SplitReport, folder: &Path) -> Lines {
         return table::facts(&rows);
     }
     rows.push(("limited by", report.times.bottleneck().to_owned()));
+    if !is_verbose {
+        return table::facts(&rows);
+    }
     table::facts(&rows) + "" + stage_table(&report.times)
 }
 

@@ -74,8 +74,12 @@ fn a_split_says_where_its_time_went() {
     assert!(limit == "sync" || stages.iter().any(|row| row["stage"] == limit), "{limit}");
     let shown = workshop.succeed(&["profile", "show", "where"]).stdout;
     assert!(shown.contains("cut") && shown.contains("sync"), "{shown}");
-    let table = workshop.succeed(&["pano", "split", "walk", "-o", "again", "--size", "64"]).stdout;
-    assert!(table.contains("limited by  ") && table.contains("beside: sync"), "{table}");
+    for (folder, verbosity) in [("again", &[][..]), ("told", &["-v"])] {
+        let split = ["pano", "split", "walk", "-o", folder, "--size", "64"];
+        let table = workshop.succeed(&[&split[..], verbosity].concat()).stdout;
+        assert!(table.contains("limited by  "), "{table}");
+        assert_eq!(table.contains("beside: sync"), folder == "told", "{table}");
+    }
 }
 
 #[test]

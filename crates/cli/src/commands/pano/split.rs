@@ -205,7 +205,8 @@ pub(crate) fn run(args: &SplitArgs, console: &Console) -> Result<Status, EarlyEx
         limit: report.times.bottleneck(),
         times: report.times.clone(),
     };
-    console.json_or_summary(&result, || describe::split(&report, &args.output))?;
+    let is_verbose = console.is_verbose() || options.profile.is_some();
+    console.json_or_summary(&result, || describe::split(&report, &args.output, is_verbose))?;
     if report.is_cancelled {
         return Ok(interrupted_status(&interrupt));
     }
