@@ -5,10 +5,9 @@ use std::fs;
 use std::os::unix::fs::symlink;
 
 use gausset_io::text::is_terminal_control;
-use gausset_testkit::onnx::TestNetwork;
 
 use crate::foreign_files::{CASES, write_inputs};
-use crate::support::{ProcessResult, TestFolder, with_walk};
+use crate::support::{ProcessResult, TestFolder};
 
 /// A file name that colours, clears, returns to the start of the line, forges a line and reverses the text direction.
 const HOSTILE: &str = "a\x1b[31m\u{9b}2J\r\nforged: 99.9 dB\u{7f}\u{202e}\u{2067}\u{2028}\x07";
@@ -106,8 +105,9 @@ fn names_in_profiles_stay_in_their_row() {
 #[cfg(feature = "masks")]
 #[test]
 fn names_of_classes_stay_in_their_line() {
-    let workshop = with_walk(1);
-    fs::write(workshop.path("red.onnx"), TestNetwork::red_segmenter(32).bytes()).expect("a model");
+    let workshop = crate::support::with_walk(1);
+    fs::write(workshop.path("red.onnx"), gausset_testkit::onnx::TestNetwork::red_segmenter(32).bytes())
+        .expect("a model");
     let name = serde_json::to_string(HOSTILE).expect("a string").replace('\u{7f}', r"\u007f");
     let description = format!(
         "[output]\nkind = \"semantic\"\nmasks = \"mask\"\nactivation = \"none\"\n[classes]\nnames = [{name}]\n"
