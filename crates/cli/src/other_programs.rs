@@ -1,5 +1,7 @@
 //! Option names of other programs, for hints to users who type them.
 
+use crate::usage::is_misspelt;
+
 /// Option names of the released 3DGS code (Kerbl et al. 2023), gsplat, Nerfstudio, Brush, OpenSplat and
 /// splat-transform, without dashes and with `-` for `_`, each with the equivalent of Gausset.
 const OPTION_NAMES: &[(&str, Equivalent)] = &[
@@ -107,8 +109,24 @@ enum Equivalent {
 
 /// The option or argument of `command` that corresponds to an unknown option, as typed; `None` if there is none.
 pub(crate) fn equivalent_of(command: &clap::Command, typed: &str) -> Option<String> {
-    let word = typed.trim_start_matches('-').split('=').next()?.to_lowercase().replace(['_', '.'], "-");
+    let word = word_of(typed)?;
     let (_, here) = OPTION_NAMES.iter().find(|(foreign, _)| *foreign == word)?;
+    in_command(command, here)
+}
+
+/// The same for an option with a few other letters.
+pub(crate) fn near_equivalent_of(command: &clap::Command, typed: &str) -> Option<String> {
+    let word = word_of(typed)?;
+    let near = OPTION_NAMES.iter().filter(|(foreign, _)| is_misspelt(&word, foreign));
+    near.filter_map(|(_, here)| in_command(command, here)).next()
+}
+
+/// The name of an option as typed, in the form of [`OPTION_NAMES`].
+fn word_of(typed: &str) -> Option<String> {
+    Some(typed.trim_start_matches('-').split('=').next()?.to_lowercase().replace(['_', '.'], "-"))
+}
+
+fn in_command(command: &clap::Command, here: &Equivalent) -> Option<String> {
     let has = |name: &str| command.get_arguments().any(|argument| argument.get_long() == Some(name));
     match here {
         Equivalent::Option(name) if has(name) => Some(format!("--{name}")),
@@ -142,6 +160,8 @@ mod tests {
         assert_eq!(equivalent_of(train, "-s").as_deref(), Some("DATA, given without an option name"));
         assert_eq!(equivalent_of(train, "--white_background").as_deref(), Some("--background white"));
         assert_eq!(equivalent_of(train, "--nonsense"), None);
+        assert_eq!(near_equivalent_of(train, "--itertions").as_deref(), Some("--steps"));
+        assert_eq!(near_equivalent_of(train, "--nonsense"), None);
         let render = definition.find_subcommand("render").unwrap();
         assert_eq!(equivalent_of(render, "--iterations"), None);
     }

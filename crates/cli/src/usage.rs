@@ -17,16 +17,27 @@ pub(crate) fn format_error(error: &clap::Error, command: &clap::Command) -> Stri
             _ if here.is_some() => {
                 format!("{place}: no such option; Gausset calls it {}", here.unwrap_or_default())
             }
-            Some(suggested) => {
+            // The parser also suggests names that have little in common.
+            Some(suggested) if is_like(&place, &format_context(suggested)) => {
                 format!("{place}: no such option; did you mean {}?", format_context(suggested))
             }
-            None if place.starts_with('-') => format!("{place}: no such option; see --help"),
-            None => format!("{place}: unexpected argument; see --help"),
+            _ if place.starts_with('-') => match other_programs::near_equivalent_of(command, &place) {
+                Some(option) => format!("{place}: no such option; did you mean {option}?"),
+                None => format!("{place}: no such option; see --help"),
+            },
+            _ if command.get_name() == "convert" => {
+                format!("{place}: unexpected argument (expected one IN and one OUT: files cannot be merged)")
+            }
+            _ => format!("{place}: unexpected argument; see --help"),
         },
         ErrorKind::InvalidSubcommand => {
             let name = context(ContextKind::InvalidSubcommand);
             let suggested = context(ContextKind::SuggestedSubcommand);
-            if suggested.is_empty() {
+            if name == "merge" {
+                format!("{name}: no such command: splat files cannot be merged; see --help")
+            } else if command.get_name() == "profile" && ["", "help"].contains(&&*suggested) {
+                format!("{name}: no such command; did you mean gausset profile show {name}?")
+            } else if suggested.is_empty() {
                 format!("{name}: no such command; see --help")
             } else {
                 format!("{name}: no such command; did you mean {suggested}?")
@@ -66,6 +77,30 @@ pub(crate) fn format_error(error: &clap::Error, command: &clap::Command) -> Stri
             first.trim_start_matches("error: ").to_owned()
         }
     }
+}
+
+/// Whether a name is what was typed, but for a missing end or a few letters.
+fn is_like(typed: &str, name: &str) -> bool {
+    name.starts_with(typed) || is_misspelt(typed, name)
+}
+
+/// Whether a name is what was typed, but for a few letters.
+pub(crate) fn is_misspelt(typed: &str, name: &str) -> bool {
+    edit_distance(typed, name) <= typed.len() / 3
+}
+
+/// Number of letters to insert, delete or replace (Levenshtein 1966).
+fn edit_distance(a: &str, b: &str) -> usize {
+    let mut row: Vec<usize> = (0..=b.len()).collect();
+    for (i, x) in a.bytes().enumerate() {
+        let mut diagonal = std::mem::replace(&mut row[0], i + 1);
+        for (j, y) in b.bytes().enumerate() {
+            let replaced = diagonal + usize::from(x != y);
+            diagonal = row[j + 1];
+            row[j + 1] = replaced.min(diagonal + 1).min(row[j] + 1);
+        }
+    }
+    row[b.len()]
 }
 
 /// Formats the reason why a value was refused as `expected …, found …`, also for parsers of the standard library.

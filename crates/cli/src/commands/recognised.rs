@@ -85,7 +85,20 @@ impl RecognisedFile {
         let has_own = |folder: &Path| files_of(folder).iter().any(|file| is_image(file));
         let chosen =
             std::iter::once(folder).chain(inside.iter().map(PathBuf::as_path)).find(|place| has_own(place));
-        Self::recognise_images(chosen.unwrap_or(folder))
+        match Self::recognise_images(chosen.unwrap_or(folder)) {
+            Some(images) if !images.commands.is_empty() => Some(images),
+            unusable => Self::recognise_splats(folder).or(unusable),
+        }
+    }
+
+    /// Recognises a folder with files and folders of splats.
+    fn recognise_splats(folder: &Path) -> Option<Self> {
+        let entries = std::fs::read_dir(folder).into_iter().flatten().flatten().map(|entry| entry.path());
+        let mut splats: Vec<PathBuf> = entries.filter(|path| splat::recognise(path).is_some()).collect();
+        splats.sort_unstable();
+        let first = splats.first()?;
+        let what = format!("{}; the commands take one", counted(splats.len() as u64, "splat file"));
+        Some(Self::new("splat-files", what, &[command("info", first), command("view", first)]))
     }
 
     /// Recognises a folder of photographs or panoramas without cameras.
@@ -233,6 +246,11 @@ impl RecognisedFile {
         if let Some(path) = value["camera_path"].as_array() {
             let what = format!("a camera path of {}", counted(path.len() as u64, "frame"));
             return Some(Self::new("camera-path", what, &[render("run/")]));
+        }
+        if value["seconds_to"].is_object() && value["curves"].is_object() {
+            let what = "the numbers of the report of a run".to_owned();
+            let run = file.parent().filter(|run| SavedRun::is_run_folder(run));
+            return Some(Self::new("report-metrics", what, run.map(|run| command("report", run)).as_slice()));
         }
         if value["per_image"].is_array() {
             let what = "the report of an evaluation".to_owned();

@@ -27,6 +27,10 @@ fn info_knows_what_the_program_makes_and_reads_and_the_command_for_it() {
     std::fs::create_dir(workshop.path("photos")).expect("a folder");
     copy("my demo/data/images/view_000.png", "photos/a.png");
     copy("my demo/data/images/view_001.png", "photos/b.png");
+    std::fs::create_dir_all(workshop.path("splats/city")).expect("a folder");
+    copy("my demo/run/splats.ply", "splats/a.ply");
+    copy("my demo/run/splats.ply", "splats/city/lod-meta.json");
+    copy("photos/a.png", "splats/city/means_l.webp");
     std::fs::write(workshop.path("lonely.mp4"), "not really").expect("a file");
     let npy =
         b"\x93NUMPY\x01\x00\x46\x00{'descr': '<f4', 'fortran_order': False, 'shape': (2, 2, 2), }        \n";
@@ -48,6 +52,8 @@ fn info_knows_what_the_program_makes_and_reads_and_the_command_for_it() {
             "gausset render 'my demo/run' --path 'my demo/run/cameras.json' -o frames/",
         ),
         ("my demo/run/eval/metrics.json", "evaluation", "gausset eval 'my demo/run'"),
+        ("my demo/run/metrics.json", "report-metrics", "gausset report 'my demo/run'"),
+        ("splats", "splat-files", "gausset info splats/a.ply"),
         ("walk", "panoramas", "gausset pano run walk -o scene/"),
         ("walk/p0.jpg", "picture", "gausset pano preview walk/p0.jpg --page"),
         ("photos", "photographs", "gausset run photos -o scene/"),

@@ -12,6 +12,7 @@ train
 train data --force
 train -o r
 train data --iterations 30000 -o r
+train data --itertions 30000 -o r
 train -s data -m r
 train data -o r --white_background
 convert
@@ -110,12 +111,14 @@ render held --orbit 5 --split test
 render held --path nowhere.json
 render held --path config.json
 render held --size 640
+render held --orbit -o orbit.mp4
 render held --depth exr
 render held --size 64x48
 render held --panorama 1
 render held --panorama 64 --size 64x32
 render held --path config.json --data data
 render loose.ply
+render loose.ply --orbit --images data/images
 eval loose.ply
 eval loose.ply --data empty
 view loose.ply --data empty
@@ -126,6 +129,14 @@ info empty
 info cut.ply
 convert held/splats.ply
 convert held/splats.ply out.xyz
+convert held/splats.ply out.spz --images data/images
+convert held/splats.ply loose.ply out.ply
+merge held/splats.ply loose.ply
+profile held
+run data/images/view_000.png -o r
+run data/images -o r --masks nowhere
+align data/images -o r --masks nowhere
+run data/images -o r --steps 5 -- --steps 2
 convert held/splats.ply out.ksplat
 convert held/splats.ply out.ply --format usd
 convert held/splats.ply out.spz --sh-bits 9,1
