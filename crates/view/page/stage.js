@@ -110,7 +110,14 @@ export class Stage {
       if (bitmap) asked.resolve({ ...frame, bitmap }); else asked.reject(new Error('the image cannot be decoded'));
       return;
     }
-    this.waiting = Math.max(0, this.waiting - 1);
+    if (!this.sent.has(frame.id)) {
+      // Nobody waits for this image any more.
+      this.link.send({ t: 'ack', id: frame.id });
+      bitmap?.close();
+      return;
+    }
+    // A newer view replaces older ones that were not rendered yet: no frame will answer these.
+    this.waiting = [...this.sent.keys()].filter((id) => id > frame.id).length;
     this.ack = frame.id;
     if (bitmap) {
       if (this.frame) this.frame.bitmap.close();
