@@ -13,8 +13,12 @@ use crate::token::Token;
 
 /// Longest request header, bytes.
 pub(crate) const MAX_HEAD: usize = 8 << 10;
-/// Time limit for sending an answer.
+/// Time limit for sending a part of a short answer.
 pub(crate) const ANSWER_TIMEOUT: Duration = Duration::from_secs(10);
+/// Size of the parts of an answer, bytes. Each has its own time limit, so that a slow link gets a large file.
+const PART: usize = 256 << 10;
+/// Time limit for sending a whole answer: at 300 kB/s, 1 GB.
+const WHOLE_ANSWER_TIMEOUT: Duration = Duration::from_secs(3600);
 /// Time limit for the peer to close an ended connection.
 const CLOSE_TIMEOUT: Duration = Duration::from_secs(2);
 /// Largest number of bytes that are read from the peer in this time.
@@ -219,7 +223,8 @@ pub(crate) async fn close(stream: &mut (impl AsyncRead + AsyncWrite + Unpin)) {
     let _ = timeout(CLOSE_TIMEOUT, listen).await;
 }
 
-/// Sends an answer that no other page may show in a frame within `patience` and ends the connection.
+/// Sends an answer that no other page may show in a frame and ends the connection. `patience` limits the time of each
+/// part.
 pub(crate) async fn answer(
     stream: &mut (impl AsyncRead + AsyncWrite + Unpin),
     status: &str,
@@ -247,11 +252,13 @@ pub(crate) async fn answer_with_policy(
         body.len()
     );
     let send = async {
-        stream.write_all(head.as_bytes()).await?;
-        stream.write_all(body).await
+        for part in std::iter::once(head.as_bytes()).chain(body.chunks(PART)) {
+            timeout(patience, stream.write_all(part)).await??;
+        }
+        std::io::Result::Ok(())
     };
     // The peer may have closed the connection.
-    if matches!(timeout(patience, send).await, Ok(Ok(()))) {
+    if matches!(timeout(WHOLE_ANSWER_TIMEOUT, send).await, Ok(Ok(()))) {
         close(stream).await;
     }
 }

@@ -210,6 +210,30 @@ fn somebody_who_does_not_read_the_splats_is_dropped() {
 }
 
 #[test]
+fn somebody_who_reads_the_splats_slowly_gets_them_all() {
+    let brief = TimeLimits { idle: Duration::from_secs(2), ..TimeLimits::default() };
+    let world = World::with(ServerOptions { time_limits: brief, ..World::options() });
+    let bytes = 32 << 20;
+    world.hub.put_snapshot(vec![7; bytes]);
+    let mut stream = world.connect();
+    let token = world.server.token();
+    let text =
+        format!("GET /api/snapshot HTTP/1.1\r\nHost: localhost\r\nAuthorization: Bearer {token}\r\n\r\n");
+    stream.write_all(text.as_bytes()).unwrap();
+    // Twice the time limit in all, but never long without reading.
+    let (mut read, mut part) = (0, vec![0; 1 << 20]);
+    for _ in 0..32 {
+        stream.read_exact(&mut part).unwrap();
+        read += part.len();
+        std::thread::sleep(Duration::from_millis(125));
+    }
+    // What is left is the head.
+    let mut rest = Vec::new();
+    stream.read_to_end(&mut rest).unwrap();
+    assert!((1..2000).contains(&(read + rest.len() - bytes)), "{}", read + rest.len());
+}
+
+#[test]
 fn only_get_is_answered_and_what_is_not_there_is_404() {
     let world = World::new();
     for method in ["POST", "PUT", "DELETE", "OPTIONS", "HEAD", "TRACE"] {
