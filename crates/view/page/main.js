@@ -250,6 +250,11 @@ function facts() {
 function show(next) {
   const was = scene, fresh = !was.start;
   scene = next;
+  // During a training, the scene has no PSNRs: they came with events.
+  if (was.title === scene.title) {
+    const known = new Map(was.cameras.map(({ name, psnr }) => [name, psnr]));
+    for (const at of scene.cameras) at.psnr ??= known.get(at.name);
+  }
   const begun = scene.cameras.length > 0 || !scene.live;
   $('title').textContent = scene.title;
   document.title = `${scene.title} · Gausset`;
@@ -291,10 +296,12 @@ function take(message) {
     now.gausset = message.gausset;
     notice('Waiting for the first picture …'); status('');
     charts.set(message.history);
-    Object.values(message.events).forEach(event);
     paused = Boolean(message.events.paused && (!message.events.resumed || message.events.resumed.step < message.events.paused.step));
     stage.reset(); own.reset();
     show(message.scene);
+    // After the scene, to whose cameras they add PSNRs.
+    Object.values(message.events).forEach((what) => event(what));
+    drawnBy();
     if (document.hidden) link.send({ t: 'hidden', hidden: true });
   } else if (message.t === 'scene') show(message.scene);
   else if (message.t === 'snapshot') own.heard(message);
