@@ -96,7 +96,11 @@ export class Stage {
     this.photoOf = camera; this.photo = null;
     this.ask({ t: 'photo', camera, side: Math.max(this.canvas.width, this.canvas.height) }).then((got) => {
       if (this.photoOf === camera) { this.photo = got.bitmap; this.draw(); }
-    }).catch((error) => this.options.error(error.message));
+    }).catch((error) => {
+      this.options.error(error.message);
+      // Another try, but not at once.
+      setTimeout(() => { if (this.photoOf === camera && !this.photo) this.photoOf = -1; }, 2000);
+    });
   }
   // A frame arrived.
   async take(frame) {

@@ -1,8 +1,9 @@
 //! State shared by the server's thread and the renderer: requests of pages, and their results.
 //!
-//! Each page has one slot for a view and one for side requests (photographs, screenshots). A new request replaces one
-//! that was not taken yet. The number of frames in flight (rendering, sent, not acknowledged) is bounded by a window.
-//! So memory does not grow with time, with stalled pages or with slow links, and the renderer never waits for a page.
+//! Each page has one slot for a view, where a new one replaces one that was not taken yet, and a short queue of side
+//! requests (photographs, screenshots), which are all answered. The number of frames in flight (rendering, sent, not
+//! acknowledged) is bounded by a window. So memory does not grow with time, with stalled pages or with slow links, and
+//! the renderer never waits for a page.
 
 use std::collections::{BTreeMap, VecDeque};
 use std::path::{Path, PathBuf};
@@ -31,6 +32,8 @@ use crate::thumbs::Thumbnails;
 pub const MAX_PAGES: usize = 8;
 /// Number of events that a page may lag behind before it loses the oldest.
 const MAX_PENDING_EVENTS: usize = 64;
+/// Largest number of side requests of a page that wait.
+const MAX_SIDE_REQUESTS: usize = 4;
 /// Largest number of commands that wait for the training.
 const MAX_COMMANDS: usize = 16;
 /// Shortest interval at which a view at rest is rendered again after a change of the splats.
@@ -38,19 +41,22 @@ const REPEAT_INTERVAL: Duration = Duration::from_secs(2);
 /// A frame is rendered smaller instead of later if at least this fraction of its page's quota (one part in N) is free.
 const MIN_QUOTA_PART: u64 = 32;
 
-/// An exact image exceeds the memory of the viewer.
+/// Why a request of a page is refused.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, thiserror::Error)]
-#[error("{pixels} px exceed the memory limit of the viewer (expected at most {most} px)")]
-pub(crate) struct ImageTooLarge {
-    pixels: u64,
-    most: u64,
+pub(crate) enum RefusedRequest {
+    /// An exact image exceeds the memory of the viewer.
+    #[error("{pixels} px exceed the memory limit of the viewer (expected at most {most} px)")]
+    ImageTooLarge { pixels: u64, most: u64 },
+    /// Too many side requests wait.
+    #[error("too many images were requested at once (expected at most {MAX_SIDE_REQUESTS})")]
+    TooMany,
 }
 
 /// State of a connected page.
 struct Page {
     view: Option<(Request, Instant)>,
-    /// A side request: a photograph or a screenshot.
-    side_request: Option<(Request, Instant)>,
+    /// Side requests: photographs and screenshots.
+    side_requests: VecDeque<(Request, Instant)>,
     /// The last view that was taken, the state of the splats at that time, and when.
     last_view: Option<(Request, u64, Instant)>,
     /// Ids of the frames in flight, and when they were sent.
@@ -72,7 +78,7 @@ impl Page {
 
     /// The next request, except repetitions of the last view.
     fn next_request(&self) -> Option<&Request> {
-        self.view.as_ref().or(self.side_request.as_ref()).map(|(ask, _)| ask)
+        self.view.as_ref().or(self.side_requests.front()).map(|(ask, _)| ask)
     }
 }
 
@@ -243,13 +249,9 @@ impl Hub {
         state.last_served = number;
         let (used, photos) = (state.frame_bytes.clone(), state.photo_bytes.clone());
         let page = state.pages.get_mut(&number)?;
-        let (ask, asked, renewed) = match (page.view.take(), page.side_request.take()) {
-            (Some((ask, asked)), aside) => {
-                page.side_request = aside;
-                (ask, asked, false)
-            }
-            (None, Some((ask, asked))) => (ask, asked, false),
-            (None, None) => (page.last_view.as_ref()?.0.clone(), Instant::now(), true),
+        let (ask, asked, renewed) = match page.view.take().or_else(|| page.side_requests.pop_front()) {
+            Some((ask, asked)) => (ask, asked, false),
+            None => (page.last_view.as_ref()?.0.clone(), Instant::now(), true),
         };
         page.in_flight.push((ask.id(), None));
         if ask.replaces_view() {
@@ -438,7 +440,7 @@ impl Hub {
         let notify = Arc::new(Notify::new());
         let new = Page {
             view: None,
-            side_request: None,
+            side_requests: VecDeque::new(),
             last_view: None,
             in_flight: Vec::new(),
             bytes_in_flight: ByteCounter::default(),
@@ -473,17 +475,24 @@ impl Hub {
     /// Stores a request of a page.
     ///
     /// # Errors
-    /// An exact image that exceeds the memory of the viewer.
-    pub(crate) fn request(&self, page: u64, ask: Request) -> Result<(), ImageTooLarge> {
+    /// An exact image that exceeds the memory of the viewer, or a side request for which the queue has no room.
+    pub(crate) fn request(&self, page: u64, ask: Request) -> Result<(), RefusedRequest> {
         let most = self.lock().budget.max_pixels();
         if ask.is_exact() && ask.pixels() > most {
-            return Err(ImageTooLarge { pixels: ask.pixels(), most });
+            return Err(RefusedRequest::ImageTooLarge { pixels: ask.pixels(), most });
         }
-        self.with_page(page, |page| {
-            let slot = if ask.replaces_view() { &mut page.view } else { &mut page.side_request };
-            *slot = Some((ask, Instant::now()));
+        let stored = self.with_page(page, |page| {
+            let asked = Instant::now();
+            if ask.replaces_view() {
+                page.view = Some((ask, asked));
+            } else if page.side_requests.len() < MAX_SIDE_REQUESTS {
+                page.side_requests.push_back((ask, asked));
+            } else {
+                return Err(RefusedRequest::TooMany);
+            }
+            Ok(())
         });
-        Ok(())
+        stored.unwrap_or(Ok(()))
     }
 
     /// Sets whether a page is visible.

@@ -213,6 +213,22 @@ fn one_frame_at_a_time_holds_a_photograph() {
 }
 
 #[test]
+fn side_requests_are_served_in_turn_after_the_view_and_too_many_are_refused() {
+    let hub = Hub::new(SceneDescription::default());
+    let page = hub.attach().unwrap().page;
+    let photo = |id| Request::Photo { id, camera: 0, side: 500 };
+    (1..=4).for_each(|id| hub.request(page, photo(id)).unwrap());
+    let refused = hub.request(page, photo(5)).unwrap_err().to_string();
+    assert_eq!(refused, "too many images were requested at once (expected at most 4)");
+    hub.request(page, view(6, false)).unwrap();
+    for id in [6, 1, 2, 3, 4] {
+        assert_eq!(hub.take_job(0).map(|job| job.request.id()), Some(id));
+        hub.frame_sent(page, id, None, true);
+    }
+    assert!(hub.take_job(0).is_none());
+}
+
+#[test]
 fn a_spare_buffer_is_kept_while_there_are_pages_and_room() {
     let hub = Hub::new(SceneDescription::default());
     let rendering = || Rendering { color: Vec::with_capacity(3_000_000), ..Rendering::default() };
