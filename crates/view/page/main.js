@@ -303,8 +303,11 @@ function take(message) {
     Object.values(message.events).forEach((what) => event(what));
     drawnBy();
     if (document.hidden) link.send({ t: 'hidden', hidden: true });
-  } else if (message.t === 'scene') show(message.scene);
-  else if (message.t === 'snapshot') own.heard(message);
+  } else if (message.t === 'scene') {
+    // Other splats are shown: why the previous ones were kept is past.
+    if (message.scene.filter && $('status').className === 'bad') status('');
+    show(message.scene);
+  } else if (message.t === 'snapshot') own.heard(message);
   else if (message.t === 'event') event(message.event, true);
   else if (message.t === 'lost') status(`${message.count} events skipped: they came too fast`);
   else if (message.t === 'error' && message.id === undefined) status(message.line, true);

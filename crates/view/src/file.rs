@@ -251,7 +251,7 @@ impl FileRenderer {
         }
     }
 
-    /// Reloads the splats if the file has changed. If they cannot be read, warns once and keeps the old ones.
+    /// Reloads the splats if the file has changed. If that fails, warns once, also on the pages, and keeps the old ones.
     fn reload(&mut self, hub: &Arc<Hub>, host: &mut Host<'_>) {
         let now = stamp(&self.splats);
         if self.is_model || now.is_none() || now == self.stamp {
@@ -259,7 +259,7 @@ impl FileRenderer {
         }
         self.stamp = now;
         match self.load(self.filter, host) {
-            Ok(_) => {
+            Ok(()) => {
                 if let Some(run) = &self.run {
                     add_scores(&mut self.scene, &run.folder);
                 }
@@ -267,26 +267,27 @@ impl FileRenderer {
                 hub.replace_scene(self.scene.clone());
             }
             Err(failure) => {
-                host.warn("the splats", format!("{failure}; the previous splats are still shown"))
+                let line = format!("{failure}; the previous splats are still shown");
+                hub.send_line(&line);
+                host.warn("the splats", line);
             }
         }
     }
 
-    /// Shows the splats that pass a filter; keeps the current ones if none passes.
+    /// Shows the splats that pass a filter; keeps the current ones if that fails.
     fn apply_filter(&mut self, filter: SplatFilter, hub: &Hub, host: &mut Host<'_>) {
         match self.load(filter, host) {
-            Ok(true) => {
+            Ok(()) => {
                 self.filter = filter;
                 self.scene.filter = Some(filter);
                 hub.replace_scene(self.scene.clone());
             }
-            Ok(false) => hub.send_line("the filters leave no splats; the previous splats are still shown"),
             Err(failure) => hub.send_line(&format!("{failure}; the previous splats are still shown")),
         }
     }
 
-    /// Loads the splats that pass a filter to the device. Returns `false` and changes nothing if none passes.
-    fn load(&mut self, filter: SplatFilter, host: &mut Host<'_>) -> Result<bool, Failure> {
+    /// Loads the splats that pass a filter to the device. If none passes, that is an error, and nothing changes.
+    fn load(&mut self, filter: SplatFilter, host: &mut Host<'_>) -> Result<(), Failure> {
         let mut file = splat::load(&self.splats, &self.load)?;
         if self.filter == filter {
             // Warn once per file, not whenever another filter is applied.
@@ -294,7 +295,8 @@ impl FileRenderer {
         }
         save::apply_filter(&mut file, &filter);
         if file.splats.is_empty() {
-            return Ok(false);
+            let what = if filter == SplatFilter::default() { "the file has" } else { "the filters leave" };
+            return Err(Failure::new("splats", format!("{what} no splats")));
         }
         self.engine.load_splats(file.splats.clone(), Vec::new())?;
         self.scene_splats = scene_splat_count(&file);
@@ -303,7 +305,7 @@ impl FileRenderer {
         }
         (self.options, self.scene) = with_render_options(self.run.as_ref(), &file, self.scene.clone());
         self.loads += 1;
-        Ok(true)
+        Ok(())
     }
 }
 
@@ -341,5 +343,71 @@ fn add_scores(scene: &mut SceneDescription, run: &Path) {
         if let Some(camera) = camera {
             camera.psnr = record["psnr"].as_f64();
         }
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use std::sync::atomic::AtomicBool;
+
+    use gausset::broadcast::Received;
+    use gausset_core::Splats;
+    use gausset_io::splat::{Format, SaveOptions};
+
+    use super::*;
+
+    /// A file with a splat of this opacity at each x.
+    fn ply(opacity: f32, places: &[f32]) -> Vec<u8> {
+        let mut splats = Splats::with_capacity(0, places.len());
+        for &x in places {
+            splats.push(
+                [x, 0.0, 3.0],
+                [-2.0; 3],
+                [1.0, 0.0, 0.0, 0.0],
+                (opacity / (1.0 - opacity)).ln(),
+                &[0.5; 3],
+            );
+        }
+        let mut bytes = Vec::new();
+        splat::write(&mut bytes, &SplatFile::new(splats), Format::Ply, &SaveOptions::default()).unwrap();
+        bytes
+    }
+
+    #[test]
+    fn pages_are_told_why_new_splats_are_not_shown() {
+        let folder = tempfile::tempdir().unwrap();
+        let path = folder.path().join("scene.ply");
+        std::fs::write(&path, ply(0.9, &[0.0, 1.0])).unwrap();
+        let stop = Arc::new(AtomicBool::new(false));
+        let mut ignore = |_| {};
+        let mut host = Host::new(&stop, &mut ignore);
+        let options = FileViewOptions {
+            input: path.clone(),
+            spz_frame: None,
+            data: None,
+            device: DeviceOptions::default(),
+            threads: 1,
+        };
+        let mut shown = FileRenderer::open(&options, &mut host).unwrap();
+        let hub = Hub::new(shown.scene().clone());
+        let page = hub.attach().unwrap();
+        let filter = SplatFilter { min_opacity: Some(0.5), ..SplatFilter::default() };
+        shown.apply_filter(filter, &hub, &mut host);
+        let mut told = |bytes: &[u8]| {
+            while matches!(page.events.try_recv(), Received::Event(_)) {}
+            std::fs::write(&path, bytes).unwrap();
+            shown.reload(&hub, &mut host);
+            let Received::Event(line) = page.events.try_recv() else { panic!("nothing is told") };
+            (line.as_str().to_owned(), shown.scene().splats)
+        };
+        let kept = "the previous splats are still shown";
+        let (line, splats) = told(&ply(0.9, &[0.0, 1.0, 2.0])[..200]);
+        assert!(line.starts_with("{\"t\":\"error\",\"line\":") && line.contains(kept), "{line}");
+        assert_eq!(splats, 2);
+        let (line, splats) = told(&ply(0.1, &[0.0, 1.0, 2.0, 3.0]));
+        assert!(line.contains(&format!("the filters leave no splats; {kept}")), "{line}");
+        assert_eq!(splats, 2);
+        let (line, splats) = told(&ply(0.9, &[0.0, 1.0, 2.0]));
+        assert!(line.starts_with("{\"t\":\"scene\"") && splats == 3, "{line}");
     }
 }
