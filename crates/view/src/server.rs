@@ -114,6 +114,8 @@ pub(crate) struct ServerState {
     ticket: Mutex<Option<OneTimeSecret>>,
     /// One file at a time is made and sent, so that memory does not grow with the number of requests.
     saving: Semaphore,
+    /// Likewise, one thumbnail or site request at a time is processed.
+    processing: Semaphore,
     names: Vec<String>,
     /// Content security policy of the page.
     policy: String,
@@ -175,6 +177,7 @@ impl Server {
             token: Token::random().map_err(|error| system(&error))?,
             ticket: Mutex::new(None),
             saving: Semaphore::new(1),
+            processing: Semaphore::new(1),
             names,
             policy: head::content_security_policy(&options.frames),
             is_public: matches!(options.listen, Listen::Address(own) if !own.is_loopback()),
@@ -183,8 +186,8 @@ impl Server {
         let runtime = tokio::runtime::Builder::new_current_thread()
             .enable_io()
             .enable_time()
-            // At most one thumbnail, file or site request is processed at a time.
-            .max_blocking_threads(1)
+            // One for the file that is saved, one for a thumbnail or site request.
+            .max_blocking_threads(2)
             .thread_name(THREAD)
             .build();
         let runtime = runtime.map_err(|error| system(&error))?;
@@ -350,7 +353,7 @@ async fn serve(mut stream: TcpStream, shared: &ServerState, place: &Slot) {
             let (kind, patience) = ("application/octet-stream", shared.patience.idle);
             head::answer(&mut stream, "200 OK", kind, &snapshot.bytes, patience).await;
         }
-        Ok(Route::Thumb(camera, hub)) => match thumb(camera, &hub).await {
+        Ok(Route::Thumb(camera, hub)) => match thumb(camera, &hub, shared).await {
             Some(jpeg) => head::answer(&mut stream, "200 OK", "image/jpeg", &jpeg, ANSWER_TIMEOUT).await,
             None => refuse(&mut stream, Refusal::NotFound).await,
         },
@@ -358,15 +361,15 @@ async fn serve(mut stream: TcpStream, shared: &ServerState, place: &Slot) {
         Ok(Route::Socket(key, hub)) => socket::open(stream, &key, head.rest, shared, &hub, place).await,
         Ok(Route::SiteRequest(site)) => {
             let path = head.path;
-            let answer = tokio::task::spawn_blocking(move || {
+            let answer = process(shared, move || {
                 let (path, query) = path.split_once('?').unwrap_or((&path, ""));
                 site.answer(path, query)
             });
             match answer.await {
-                Ok(Some(SiteAnswer { media_type: kind, body: bytes })) => {
+                Some(SiteAnswer { media_type: kind, body: bytes }) => {
                     head::answer(&mut stream, "200 OK", kind, &bytes, shared.patience.idle).await;
                 }
-                _ => refuse(&mut stream, Refusal::NotFound).await,
+                None => refuse(&mut stream, Refusal::NotFound).await,
             }
         }
         Err(refusal) => refuse(&mut stream, refusal).await,
@@ -391,12 +394,21 @@ async fn save(stream: &mut TcpStream, format: Format, hub: &Hub, shared: &Server
 }
 
 /// The thumbnail of a photograph; made on a blocking thread if it is not cached.
-async fn thumb(camera: usize, hub: &Hub) -> Option<Arc<[u8]>> {
+async fn thumb(camera: usize, hub: &Hub, shared: &ServerState) -> Option<Arc<[u8]>> {
     let (thumbs, background) = hub.thumbs()?;
     if let Some(made) = thumbs.cached(camera) {
         return Some(made);
     }
-    tokio::task::spawn_blocking(move || thumbs.make(camera, background)).await.ok()?
+    process(shared, move || thumbs.make(camera, background)).await
+}
+
+/// Makes an answer on a blocking thread, one at a time.
+async fn process<T: Send + 'static>(
+    shared: &ServerState,
+    work: impl FnOnce() -> Option<T> + Send + 'static,
+) -> Option<T> {
+    let _turn = shared.processing.acquire().await;
+    tokio::task::spawn_blocking(work).await.ok()?
 }
 
 enum Route {

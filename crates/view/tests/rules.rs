@@ -4,10 +4,15 @@ mod support;
 
 use std::io::{Read, Write};
 use std::path::Path;
+use std::sync::Arc;
 use std::time::{Duration, Instant};
 
+use gausset_compute::Pool;
 use gausset_core::Splats;
+use gausset_core::splats_transform::Similarity;
+use gausset_io::dataset::{self, Loader, LoaderOptions, OpenOptions};
 use gausset_io::splat::{self, Format, LoadOptions, SaveOptions, SplatFile};
+use gausset_scenes::write_dataset;
 use gausset_view::protocol::SplatFilter;
 use gausset_view::scene::SceneDescription;
 use gausset_view::server::{MAX_CONNECTIONS, TimeLimits};
@@ -189,6 +194,33 @@ fn one_file_is_saved_at_a_time() {
     // It does not read on and is dropped.
     std::thread::sleep(Duration::from_secs(5));
     assert_eq!(get_with_token(&world, "/api/save/ply").status, 200);
+}
+
+#[test]
+fn thumbnails_are_made_while_a_file_is_saved() {
+    let folder = tempfile::tempdir().unwrap();
+    let photos = folder.path().join("photos");
+    write_dataset(&gausset_scenes::tiny(), &photos, &Pool::new(1), &mut |_, _| {}).unwrap();
+    let dataset = Arc::new(dataset::open(&photos, &OpenOptions::default()).unwrap());
+    let loader = Arc::new(Loader::new(dataset, LoaderOptions { budget_bytes: 1 << 20, threads: 0 }));
+    let (_, photos) = SceneDescription::from_dataset(String::new(), loader, &Similarity::IDENTITY);
+    let world = World::new();
+    world.hub.set_thumbs(Some(photos.thumbs()));
+    // Making this file takes much longer than a thumbnail.
+    let path = folder.path().join("large.ply");
+    write_ply(&path, support::splats().select(&(0..400_000).map(|i| i % 200).collect::<Vec<_>>()));
+    world.hub.set_file(&path);
+    let mut saving = world.connect();
+    let text = format!(
+        "GET /api/save/sog HTTP/1.1\r\nHost: localhost\r\nAuthorization: Bearer {}\r\n\r\n",
+        world.server.token()
+    );
+    saving.write_all(text.as_bytes()).unwrap();
+    std::thread::sleep(Duration::from_millis(50));
+    assert_eq!(get_with_token(&world, "/thumb/0").header("content-type"), Some("image/jpeg"));
+    assert_eq!(get_with_token(&world, "/api/save/ply").status, 503, "the file is still being made");
+    saving.set_nonblocking(true).unwrap();
+    assert!(saving.read(&mut [0; 16]).is_err(), "the file was made first");
 }
 
 #[test]
