@@ -17,8 +17,8 @@ pub(crate) const MAX_HEAD: usize = 8 << 10;
 pub(crate) const ANSWER_TIMEOUT: Duration = Duration::from_secs(10);
 /// Size of the parts of an answer, bytes. Each has its own time limit, so that a slow link gets a large file.
 const PART: usize = 256 << 10;
-/// Time limit for sending a whole answer: at 300 kB/s, 1 GB.
-const WHOLE_ANSWER_TIMEOUT: Duration = Duration::from_secs(3600);
+/// Time limit for sending a whole answer: at 1 MB/s, 1 GB.
+const WHOLE_ANSWER_TIMEOUT: Duration = Duration::from_secs(1200);
 /// Time limit for the peer to close an ended connection.
 const CLOSE_TIMEOUT: Duration = Duration::from_secs(2);
 /// Largest number of bytes that are read from the peer in this time.

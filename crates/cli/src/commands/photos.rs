@@ -229,7 +229,7 @@ pub(crate) fn run_align(args: &AlignArgs, console: &Console) -> Result<Status, E
         Ok(alignment) => {
             console.json_or_summary(&alignment, || describe::photo_alignment(&alignment))?;
             let is_enough = are_enough_registered(args.min_registered, &alignment, console);
-            Ok(Status::done(!alignment.unregistered.is_empty() || !is_enough))
+            Ok(Status::done(!alignment.left_out.is_empty() || !is_enough))
         }
         Err(failure) => exit_status(failure, &interrupt),
     }
@@ -277,7 +277,7 @@ pub(crate) fn run(args: &RunArgs, console: &Console) -> Result<Status, EarlyExit
     console.json_or_summary(&result, || describe::trained(&trained, console.is_verbose()))?;
     let is_enough = are_enough_registered(args.min_registered, &alignment, console)
         && is_psnr_reached(args.min_psnr, trained.outcome.summary.psnr, console);
-    let is_partial = !is_enough || !alignment.unregistered.is_empty() && !trained.allow_missing;
+    let is_partial = !is_enough || !alignment.left_out.is_empty() && !trained.allow_missing;
     Ok(if status == Status::Done { Status::done(is_partial) } else { status })
 }
 
