@@ -39,7 +39,8 @@ pub fn parse(text: &str) -> Result<GpsTrack, FileProblem> {
                 format!("time: {:?} is not a date and time (expected 2026-11-23T10:20:30Z)", excerpt(time));
             FileProblem::new(place(), what)
         })?;
-        let up = child("ele").map_or(Some(0.0), |text| text.trim().parse().ok());
+        // `None` = not a number, `Some(None)` = missing.
+        let up = child("ele").map_or(Some(None), |text| text.trim().parse().ok().map(Some));
         let found = attribute("lat").zip(attribute("lon")).zip(up);
         let at = found.and_then(|((lat, lon), up)| geodetic_position(lat, lon, up)).ok_or_else(|| {
             FileProblem::new(

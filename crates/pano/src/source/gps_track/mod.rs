@@ -15,6 +15,7 @@ use std::path::{Path, PathBuf};
 
 use gausset_io::atomic::plain_reason;
 use gausset_io::input;
+use gausset_io::text::counted;
 
 use crate::source::json::with_expected;
 use crate::source::problem::FileProblem;
@@ -47,7 +48,7 @@ pub enum TrackCoordinates {
 pub struct GpsFix {
     /// Seconds; [`GpsTrack::time_origin`] gives the origin.
     pub time: f64,
-    /// Position in the coordinates of [`GpsTrack::coordinates`].
+    /// Position in the coordinates of [`GpsTrack::coordinates`]. A height that the file lacks is interpolated.
     pub position: [f64; 3],
     /// Viewing direction of the camera, degrees clockwise from north.
     pub heading: Option<f64>,
@@ -128,8 +129,18 @@ pub fn parse(bytes: &[u8]) -> Option<Result<GpsTrack, FileProblem>> {
 }
 
 impl GpsTrack {
-    /// Sorts by time, keeps the first of fixes at the same time, and requires two fixes.
+    /// Drops fixes at 0, 0, which receivers write without a position, sorts by time, keeps the first of fixes at the same
+    /// time, requires two fixes, and fills in missing heights.
     fn validated(mut self) -> Result<Self, FileProblem> {
+        if self.coordinates == TrackCoordinates::Geodetic {
+            let all = self.fixes.len();
+            self.fixes.retain(|fix| fix.position[..2] != [0.0; 2]);
+            if self.fixes.len() < all {
+                let dropped =
+                    format!("{} at 0, 0 left out", counted((all - self.fixes.len()) as u64, "position"));
+                self.note = Some(self.note.map_or(dropped.clone(), |note| format!("{note}; {dropped}")));
+            }
+        }
         self.fixes.sort_by(|a, b| a.time.total_cmp(&b.time));
         self.fixes.dedup_by(|later, first| later.time <= first.time);
         if self.fixes.len() < 2 {
@@ -140,7 +151,31 @@ impl GpsTrack {
             };
             return Err(FileProblem::new(place, what));
         }
+        fill_heights(&mut self.fixes);
         Ok(self)
+    }
+}
+
+/// Height of a fix without one, until [`fill_heights`].
+const UNKNOWN_HEIGHT: f64 = f64::NAN;
+
+/// Interpolates missing heights in time. Before the first and after the last known one they are constant; if none is known,
+/// all are 0.
+fn fill_heights(fixes: &mut [GpsFix]) {
+    let known = fixes.iter().map(|fix| [fix.time, fix.position[2]]).filter(|[_, height]| !height.is_nan());
+    let known: Vec<[f64; 2]> = known.collect();
+    let mut after = 0usize;
+    for fix in fixes {
+        if !fix.position[2].is_nan() {
+            after += 1;
+            continue;
+        }
+        let before = after.checked_sub(1).and_then(|index| known.get(index));
+        fix.position[2] = match (before, known.get(after)) {
+            (Some([from, low]), Some([to, high])) => low + (high - low) * (fix.time - from) / (to - from),
+            (Some([_, height]), None) | (None, Some([_, height])) => *height,
+            (None, None) => 0.0,
+        };
     }
 }
 
@@ -153,7 +188,45 @@ fn check_fix_count(fixes: usize) -> Result<(), FileProblem> {
 }
 
 /// Latitude, longitude and altitude, if they are valid.
-fn geodetic_position(latitude: f64, longitude: f64, altitude: f64) -> Option<[f64; 3]> {
-    let is_place = latitude.abs() <= 90.0 && longitude.abs() <= 180.0 && altitude.abs() < 1e6;
-    is_place.then_some([latitude, longitude, altitude])
+fn geodetic_position(latitude: f64, longitude: f64, altitude: Option<f64>) -> Option<[f64; 3]> {
+    let is_height = altitude.is_none_or(|altitude| altitude.abs() < 1e6);
+    let is_place = latitude.abs() <= 90.0 && longitude.abs() <= 180.0 && is_height;
+    is_place.then_some([latitude, longitude, altitude.unwrap_or(UNKNOWN_HEIGHT)])
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    fn heights(text: &str) -> Vec<f64> {
+        parse(text.as_bytes()).unwrap().unwrap().fixes.iter().map(|fix| fix.position[2]).collect()
+    }
+
+    #[test]
+    fn positions_at_0_0_are_left_out_with_a_note() {
+        let text = "time,lat,lon,alt\n0,0,0,0\n1,47,8,400\n2,0,0,\n3,47,9,400\n4,0,8,400\n";
+        let found = parse(text.as_bytes()).unwrap().unwrap();
+        assert_eq!(found.fixes.iter().map(|fix| fix.time).collect::<Vec<_>>(), [1.0, 3.0, 4.0]);
+        assert_eq!(found.note.as_deref(), Some("2 positions at 0, 0 left out"));
+        // Local coordinates have an origin.
+        let found = parse(b"time,x,y\n0,0,0\n1,1,0\n").unwrap().unwrap();
+        assert_eq!((found.fixes.len(), found.note), (2, None));
+    }
+
+    #[test]
+    fn missing_heights_are_interpolated_in_time() {
+        let text = "time,lat,lon,alt\n0,47,8,\n1,47,8,400\n2,47,8,\n5,47,8,408\n6,47,8,\n";
+        assert_eq!(heights(text), [400.0, 400.0, 402.0, 408.0, 408.0]);
+        assert_eq!(heights("time,lat,lon\n0,47,8\n1,47,8\n"), [0.0, 0.0]);
+        assert_eq!(heights("time,x,y,z\n0,1,2,\n1,1,2,5\n"), [5.0, 5.0]);
+        let point = |second: u32, height: &str| {
+            format!("<trkpt lat=\"47\" lon=\"8\">{height}<time>2026-11-23T10:20:0{second}Z</time></trkpt>")
+        };
+        let track = [point(0, "<ele>3</ele>"), point(1, ""), point(2, "<ele>5</ele>")].concat();
+        assert_eq!(heights(&format!("<gpx>{track}</gpx>")), [3.0, 4.0, 5.0]);
+        let sentence = |second: u32, height: &str| {
+            format!("$GPGGA,10000{second},4700.0,N,00800.0,E,1,08,0.9,{height},M,,M,,\n")
+        };
+        assert_eq!(heights(&[sentence(0, "7"), sentence(1, ""), sentence(2, "9")].concat()), [7.0, 8.0, 9.0]);
+    }
 }

@@ -8,7 +8,10 @@
 //! Sentences of any system are read (GP, GN, GL, GA …). Sentences with a wrong checksum or without a fix are skipped.
 //! `course` is the direction of motion of the receiver and is not used. Source: manuals of receivers.
 
-use super::{GpsFix, GpsTrack, TimeOrigin, TrackCoordinates, check_fix_count, datetime, geodetic_position};
+use super::{
+    GpsFix, GpsTrack, TimeOrigin, TrackCoordinates, UNKNOWN_HEIGHT, check_fix_count, datetime,
+    geodetic_position,
+};
 use crate::source::problem::FileProblem;
 
 const DAY: f64 = 86_400.0;
@@ -96,7 +99,7 @@ fn with_dates(seen: &[NmeaFix], note: Option<String>) -> GpsTrack {
         }
         last = day + s.of_day;
         let [north, east] = s.position;
-        let place = [north, east, s.altitude.unwrap_or(0.0)];
+        let place = [north, east, s.altitude.unwrap_or(UNKNOWN_HEIGHT)];
         fixes.push(GpsFix { time: last, position: place, heading: s.heading, tilt: None });
     }
     let clock = if first_day.is_some() { TimeOrigin::Utc } else { TimeOrigin::Relative };
@@ -127,7 +130,7 @@ fn parse_position(time: &str, [north, n, east, e]: &[&str; 4]) -> Option<NmeaFix
         let value = parse_number(degrees)? + parse_number(minutes)? / 60.0;
         Some(if negative { -value } else { value })
     };
-    let [north, east, _] = geodetic_position(angle(north, *n == "S")?, angle(east, *e == "W")?, 0.0)?;
+    let [north, east, _] = geodetic_position(angle(north, *n == "S")?, angle(east, *e == "W")?, None)?;
     (0.0..=DAY).contains(&of_day).then_some(NmeaFix {
         of_day,
         position: [north, east],

@@ -9,7 +9,10 @@
 
 use gausset_io::text::excerpt;
 
-use super::{GpsFix, GpsTrack, TimeOrigin, TrackCoordinates, check_fix_count, datetime, geodetic_position};
+use super::{
+    GpsFix, GpsTrack, TimeOrigin, TrackCoordinates, UNKNOWN_HEIGHT, check_fix_count, datetime,
+    geodetic_position,
+};
 use crate::source::problem::FileProblem;
 
 /// Seconds from which on a time counts from 1970 (1973 and later).
@@ -118,11 +121,11 @@ pub fn parse(bytes: &[u8]) -> Result<GpsTrack, FileProblem> {
             return Err(bad(columns.time, "on another clock (expected all times since 1970, or none)"));
         }
         let [a, b] = columns.position;
-        let (first, second, up) = (number(a)?, number(b)?, known(columns.up)?.unwrap_or(0.0));
+        let (first, second, up) = (number(a)?, number(b)?, known(columns.up)?);
         let at = match columns.coordinates {
             TrackCoordinates::Geodetic => geodetic_position(first, second, up)
                 .ok_or_else(|| bad(a, "not a position on the earth with its longitude and altitude (expected degrees and metres)"))?,
-            TrackCoordinates::Local => [first, second, up],
+            TrackCoordinates::Local => [first, second, up.unwrap_or(UNKNOWN_HEIGHT)],
         };
         let (pitch, roll) = (known(columns.pitch)?, known(columns.roll)?);
         let tilt = (pitch.is_some() || roll.is_some()).then(|| [pitch.unwrap_or(0.0), roll.unwrap_or(0.0)]);
