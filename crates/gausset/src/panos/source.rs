@@ -11,7 +11,7 @@ use gausset_io::input_files::InputFiles;
 use gausset_pano::eac::Eac;
 use gausset_pano::fisheye::DualFisheye;
 use gausset_pano::frames::{
-    FrameList, SourceFrame, list_folder, list_frames, source_frame_from_files, video_frames,
+    FrameList, SourceFrame, list_folder, list_frames, masks_line, source_frame_from_files, video_frames,
 };
 use gausset_pano::load::{self, ImageLimits};
 use gausset_pano::projection::Projection;
@@ -286,11 +286,11 @@ impl Footage {
 
 /// Lists the frames of a folder, and warns of the pictures that are left out.
 pub(crate) fn list_and_warn(folder: &Path, host: &mut Host<'_>) -> Result<Vec<SourceFrame>, Failure> {
-    let FrameList { frames, left_out } = list_folder(folder)?;
-    for (format, ending, count) in left_out {
-        if let Some(line) = left_out_line(format, &ending, count) {
-            host.warn(FILES_LEFT_OUT, format!("{}: {line}", folder.display()));
-        }
+    let FrameList { frames, left_out, masks } = list_folder(folder)?;
+    let formats =
+        left_out.into_iter().filter_map(|(format, ending, count)| left_out_line(format, &ending, count));
+    for line in formats.chain(masks_line(masks)) {
+        host.warn(FILES_LEFT_OUT, format!("{}: {line}", folder.display()));
     }
     Ok(frames)
 }

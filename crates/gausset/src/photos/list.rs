@@ -14,7 +14,7 @@ use gausset_io::input;
 use gausset_io::ownership::MARKER;
 use gausset_io::splat;
 use gausset_io::text::{counted, shell_quote};
-use gausset_pano::frames::{count_left_out, is_mask_stem};
+use gausset_pano::frames::{count_left_out, is_mask_name, masks_line};
 use gausset_pano::video::is_video_name;
 
 use super::alignment::LeftOut;
@@ -303,12 +303,11 @@ impl Walk {
             }
             return;
         };
-        let stem = path.file_stem().and_then(|stem| stem.to_str()).unwrap_or_default();
         if name.starts_with('.') {
             self.hidden += 1;
         } else if matches!(format, NamedFormat::Raw | NamedFormat::Other) {
             self.other.push(PathBuf::from(below));
-        } else if is_mask_stem(stem) {
+        } else if is_mask_name(path) {
             self.masks += 1;
         } else if format == NamedFormat::Heif {
             self.heif.push(below);
@@ -364,8 +363,7 @@ impl Walk {
         let folders = self.folders.iter().filter(|(_, count)| **count > 0);
         let folders = folders.map(|(folder, &count)| format!("{} left out: in {folder}", pictures(count)));
         let hidden = (self.hidden > 0).then(|| format!("{} left out: hidden files", pictures(self.hidden)));
-        let masks =
-            (self.masks > 0).then(|| format!("{} left out: masks by their names", pictures(self.masks)));
+        let masks = masks_line(self.masks);
         let converted = (self.converted > 0).then(|| {
             let files = counted(self.converted as u64, "HEIC file");
             format!("{files} left out: a converted picture of the same name is in the same folder")

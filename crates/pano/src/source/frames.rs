@@ -22,6 +22,8 @@ pub struct FrameList {
     pub frames: Vec<SourceFrame>,
     /// Pictures of formats that are not read: format, ending, number.
     pub left_out: Vec<(NamedFormat, String, usize)>,
+    /// Number of images that are masks of others by their names.
+    pub masks: usize,
 }
 
 /// A frame of the input, with the files that it is read from.
@@ -61,12 +63,14 @@ pub enum FramesError {
         second: String,
     },
     /// The folder has no images.
-    #[error("{}: frames: none found (expected .jpg, .png, .tif or .webp files{})", path.display(), found_instead(left_out, below.as_ref(), film.as_ref()))]
+    #[error("{}: frames: none found (expected .jpg, .png, .tif or .webp files{})", path.display(), found_instead(left_out, *masks, below.as_ref(), film.as_ref()))]
     NoImages {
         /// The folder.
         path: PathBuf,
         /// Pictures of formats that are not read: format, ending, number.
         left_out: Vec<(NamedFormat, String, usize)>,
+        /// Number of images that are masks of others by their names.
+        masks: usize,
         /// The sub-folder with most images, and their number.
         below: Option<(PathBuf, usize)>,
         /// Name of the first video in it.
@@ -74,9 +78,16 @@ pub enum FramesError {
     },
 }
 
+/// `3 pictures left out: masks by their names`; `None` for 0.
+#[must_use]
+pub fn masks_line(count: usize) -> Option<String> {
+    (count > 0).then(|| format!("{} left out: masks by their names", counted(count as u64, "picture")))
+}
+
 /// `; 40 HEIC files left out: convert them …; 12 images in its folder 100RICOH: name that folder`
 fn found_instead(
     left_out: &[(NamedFormat, String, usize)],
+    masks: usize,
     below: Option<&(PathBuf, usize)>,
     film: Option<&OsString>,
 ) -> String {
@@ -86,7 +97,7 @@ fn found_instead(
         format!("{} in its folder {name}: name that folder", counted(*count as u64, "image"))
     });
     let film = film.map(|name| format!("{} is a video: name that file", name.display()));
-    lines.chain(below).chain(film).map(|line| format!("; {line}")).collect()
+    lines.chain(masks_line(masks)).chain(below).chain(film).map(|line| format!("; {line}")).collect()
 }
 
 /// The sub-folder with most images, of the first names in byte order; `None` if there is none with images.
@@ -139,11 +150,16 @@ pub fn list_folder(folder: &Path) -> Result<FrameList, FramesError> {
     names.sort();
     let mut frames: Vec<SourceFrame> = Vec::new();
     let mut seen: BTreeMap<String, String> = BTreeMap::new();
+    let mut masks = 0;
     for name in &names {
         let path = folder.join(name);
         let name = name.to_string_lossy().into_owned();
         let stem = path.file_stem().and_then(|s| s.to_str()).unwrap_or_default().to_owned();
-        if name.starts_with('.') || !is_readable(&path) || is_mask_stem(&stem) {
+        if name.starts_with('.') || !is_readable(&path) {
+            continue;
+        }
+        if is_mask_name(&path) {
+            masks += 1;
             continue;
         }
         frames.push(source_frame_from_files(&stem, vec![path]));
@@ -156,15 +172,18 @@ pub fn list_folder(folder: &Path) -> Result<FrameList, FramesError> {
     if frames.is_empty() {
         let below = images_below(folder, &visible);
         let film = visible.into_iter().find(|name| is_video_name(Path::new(name))).cloned();
-        return Err(FramesError::NoImages { path: folder.to_owned(), left_out, below, film });
+        return Err(FramesError::NoImages { path: folder.to_owned(), left_out, masks, below, film });
     }
-    Ok(FrameList { frames, left_out })
+    Ok(FrameList { frames, left_out, masks })
 }
 
-/// Whether an image with this stem is the mask of another: `a_mask.png`, `a.jpg.png`.
+/// Whether an image is the mask of another by its name: `a_mask.png`, `a.jpg.png`. With two endings, only PNG files are
+/// masks: `a.insp.jpg` is a converted image.
 #[must_use]
-pub fn is_mask_stem(stem: &str) -> bool {
-    stem.ends_with("_mask") || is_readable(Path::new(stem))
+pub fn is_mask_name(name: &Path) -> bool {
+    let stem = name.file_stem().and_then(OsStr::to_str).unwrap_or_default();
+    let is_png = name.extension().is_some_and(|ending| ending.eq_ignore_ascii_case("png"));
+    stem.ends_with("_mask") || is_png && is_readable(Path::new(stem))
 }
 
 /// The frames of a video. Size and modification time of its files reveal a changed input.
@@ -209,9 +228,26 @@ mod tests {
         }
         let stems: Vec<String> = list_frames(folder.path()).unwrap().into_iter().map(|f| f.stem).collect();
         assert_eq!(stems, ["a", "b_c"]);
+        assert_eq!(list_folder(folder.path()).unwrap().masks, 2);
         fs::write(folder.path().join("A.jpg"), b"x").unwrap();
         let message = list_frames(folder.path()).unwrap_err().to_string();
         assert!(message.contains("A.jpg and a.png would get the same name"), "{message}");
+    }
+
+    #[test]
+    fn images_with_two_endings_are_masks_only_if_they_are_png() {
+        let folder = tempfile::tempdir().unwrap();
+        for name in ["x.insp.jpg", "p.tif.jpg", "y.PNG.JPG", "z.jpg.PNG"] {
+            fs::write(folder.path().join(name), b"x").unwrap();
+        }
+        let list = list_folder(folder.path()).unwrap();
+        let stems: Vec<&str> = list.frames.iter().map(|f| f.stem.as_str()).collect();
+        assert_eq!((stems, list.masks), (vec!["p.tif", "x.insp", "y.PNG"], 1));
+        ["x.insp.jpg", "p.tif.jpg", "y.PNG.JPG"]
+            .iter()
+            .for_each(|name| fs::remove_file(folder.path().join(name)).unwrap());
+        let message = list_frames(folder.path()).unwrap_err().to_string();
+        assert!(message.ends_with("; 1 picture left out: masks by their names)"), "{message}");
     }
 
     #[test]
