@@ -12,13 +12,14 @@ use std::path::{Path, PathBuf};
 use gausset_core::Pose;
 use gausset_io::atomic::{Disk, FileSystem};
 use gausset_io::dataset::colmap::{ColmapImage, ColmapModel, ColmapPoint, ModelFormat};
-use gausset_io::dataset::{CameraModel, SourceCamera};
+use gausset_io::dataset::{CameraModel, SourceCamera, is_full_panorama};
 use gausset_io::image::encode::{PngPixels, png};
 use gausset_io::image::{decode_mask_file, read_header};
 use gausset_io::input::absolute;
 use gausset_io::ownership;
 use gausset_pano::export::AlignedPoses;
 use gausset_pano::frames::SourceFrame;
+use gausset_pano::load;
 use gausset_pano::split::find_mask;
 
 use super::model;
@@ -52,7 +53,33 @@ pub(super) fn check(options: &PanoOptions, source: &Footage) -> Result<(), Failu
     if options.views.size.is_some() {
         return bad("has no views (found ⟨train-size⟩; use ⟨max-resolution⟩ to reduce panoramas)");
     }
-    Ok(())
+    source.frames.iter().flat_map(|frame| &frame.files).try_for_each(|file| check_file(file))
+}
+
+/// Refuses an image that is cut into views, but shows a part of the sphere or is not exactly 2:1. What cannot be read is
+/// reported when it is cut.
+fn check_file(file: &Path) -> Result<(), Failure> {
+    let Ok(header) = read_header(file) else { return Ok(()) };
+    let metadata = load::read_metadata(file).unwrap_or_default();
+    let [width, height] = [header.width, header.height];
+    let upright = if metadata.orientation() >= 5 { [height, width] } else { [width, height] };
+    let Ok(shown) = metadata.equirect(upright[0], upright[1]) else { return Ok(()) };
+    // GPano sizes scaled to a resized image are exact to a rounding.
+    let is_whole = shown.is_whole()
+        || shown.left + shown.top < 0.5
+            && (shown.full_width - f64::from(shown.width)).abs() < 0.5
+            && (shown.full_height - f64::from(shown.height)).abs() < 0.5;
+    if is_whole && is_full_panorama([width, height]) {
+        return Ok(());
+    }
+    let found = if is_whole { format!("{width}x{height} px") } else { "a part of the sphere".to_owned() };
+    Err(Failure::new(
+        "frames",
+        format!(
+            "{}: picture: is {found} (expected the whole sphere, stored 2:1 within 2 px, for ⟨panoramas = sphere⟩); leave that out, or convert it first (`gausset pano convert`)",
+            file.display()
+        ),
+    ))
 }
 
 /// Folder that image names are relative to.
@@ -158,4 +185,45 @@ fn write_masks(options: &PanoOptions, folder: &Path, posed: &[PosedPanorama<'_>]
         model::write(&path, &bytes)?;
     }
     Ok(())
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn panoramas_that_cannot_be_trained_whole_are_refused_before_the_work() {
+        let folder = tempfile::tempdir().unwrap();
+        let path = folder.path().join("a");
+        let mut check = |bytes: &[u8]| {
+            std::fs::write(&path, bytes).unwrap();
+            check_file(&path).err().map(|failure| failure.message)
+        };
+        let grey = |width: u32, height: u32| {
+            png(width, height, PngPixels::Grey8(&vec![0; (width * height) as usize]), &[]).unwrap()
+        };
+        // Views are cut from both.
+        assert_eq!(check(&grey(3002, 1500)), None);
+        let refused = check(&grey(3003, 1500)).unwrap();
+        assert!(refused.contains("is 3003x1500 px (expected the whole sphere"), "{refused}");
+        // A JPEG of 256x128 px by its header, with the sizes of GPano.
+        let jpeg = |full: [u32; 2], part: [u32; 2]| {
+            let text = format!(
+                "http://ns.adobe.com/xap/1.0/\0<x GPano:FullPanoWidthPixels=\"{}\" GPano:FullPanoHeightPixels=\"{}\" \
+                 GPano:CroppedAreaImageWidthPixels=\"{}\" GPano:CroppedAreaImageHeightPixels=\"{}\"/>",
+                full[0], full[1], part[0], part[1]
+            );
+            let mut jpeg = vec![0xFF, 0xD8, 0xFF, 0xE1];
+            jpeg.extend((text.len() as u16 + 2).to_be_bytes());
+            jpeg.extend(text.bytes());
+            jpeg.extend([0xFF, 0xC0, 0, 11, 8, 0, 128, 1, 0, 1, 1, 0x11, 0]);
+            jpeg.extend([0xFF, 0xDA, 0, 8, 1, 1, 0, 0, 63, 0]);
+            jpeg
+        };
+        assert_eq!(check(&jpeg([5760, 2880], [5760, 2880])), None);
+        let refused = check(&jpeg([512, 256], [256, 128])).unwrap();
+        assert!(refused.contains("is a part of the sphere (expected the whole sphere"), "{refused}");
+        // Reported when it is cut.
+        assert_eq!(check(b"no picture"), None);
+    }
 }

@@ -51,7 +51,7 @@ pub use loader::{Loader, LoaderOptions, LoaderStats};
 pub use masks::find_masks;
 pub use normalisation::{NORMALISED_EXTENT, Normalisation};
 pub use panorama::Face;
-pub use sizes::{far_cameras, scene_extent_of as scene_extent};
+pub use sizes::{far_cameras, is_full_panorama, scene_extent_of as scene_extent};
 pub use tracks::Tracks;
 pub use warning::{OrientationUse, SkipReason, SkippedImage, Warning};
 

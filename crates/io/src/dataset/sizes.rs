@@ -49,7 +49,8 @@ pub(super) fn fits(camera: &SourceCamera, stored: [u32; 2]) -> [bool; 2] {
 }
 
 /// Whether the size is that of a full panorama: 2:1, up to the rounding of a resize.
-fn is_full_panorama([width, height]: [u32; 2]) -> bool {
+#[must_use]
+pub fn is_full_panorama([width, height]: [u32; 2]) -> bool {
     width >= 8 && width.abs_diff(2 * height) <= 2
 }
 

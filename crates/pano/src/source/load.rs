@@ -189,10 +189,16 @@ fn plane_bytes([width, height]: [u64; 2]) -> u64 {
 /// file only.
 #[must_use]
 pub fn read_tilt(path: &Path) -> Option<[f64; 2]> {
+    let gpano = read_metadata(path)?.gpano?;
+    Some([gpano.pitch, gpano.roll]).filter(|tilt| *tilt != [0.0; 2])
+}
+
+/// EXIF and GPano data of a JPEG; `None` for other formats. Reads the start of the file only.
+#[must_use]
+pub fn read_metadata(path: &Path) -> Option<Metadata> {
     let mut start = Vec::new();
     input::open(path, input::NO_LIMIT).ok()?.take(HEADER_BYTES).read_to_end(&mut start).ok()?;
-    let gpano = start.starts_with(&[0xFF, 0xD8]).then(|| Metadata::from_jpeg(&start).gpano)??;
-    Some([gpano.pitch, gpano.roll]).filter(|tilt| *tilt != [0.0; 2])
+    start.starts_with(&[0xFF, 0xD8]).then(|| Metadata::from_jpeg(&start))
 }
 
 fn is_tiff(data: &[u8]) -> bool {
