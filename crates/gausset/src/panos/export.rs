@@ -12,7 +12,7 @@ use gausset_pano::export::{self, AlignedPoses};
 use gausset_pano::landmarks::{self, Landmark};
 use gausset_pano::mask_names::MaskConvention;
 use gausset_pano::poses::{gpx, metashape, table, tum};
-use gausset_pano::split::{ManifestLine, SplitDescription, is_split_output, read_manifest};
+use gausset_pano::split::{MANIFEST, ManifestLine, SplitDescription, is_split_output, read_manifest};
 use gausset_sfm::gps;
 use serde::Serialize;
 
@@ -81,6 +81,11 @@ impl ExportFormat {
     #[must_use]
     pub fn from_name(name: &str) -> Option<Self> {
         Self::ALL.into_iter().find(|form| form.name() == name)
+    }
+
+    /// Whether poses of the panoramas are written.
+    const fn has_panoramas(self) -> bool {
+        matches!(self, Self::Transforms | Self::MetashapeSpherical | Self::Tum | Self::Csv)
     }
 
     /// Default output folder, relative to the alignment folder.
@@ -168,13 +173,23 @@ pub fn export(options: &ExportOptions) -> Result<ExportResult, Failure> {
         );
         return Err(Failure::usage(line));
     }
-    if source.levelled && options.form == ExportFormat::MetashapeSpherical {
+    if source.levelled != target.levelled {
         let line = format!(
-            "metashape-spherical: needs the panoramas as they are stored (found levelled ones in {}); split with ⟨level = off⟩, or use metashape for the views",
+            "{}: views: are levelled where those of {} are not, or the reverse; split both with the same ⟨level⟩",
+            views_folder.display(),
             options.folder.display()
         );
-        return Err(Failure::usage(line));
+        return Err(frames(line));
     }
+    let stored = if options.form.has_panoramas() {
+        let stored = export::stored_poses(&source, &poses, &read_manifest(&options.folder));
+        stored.map_err(|frame| {
+            let folder = options.folder.display();
+            frames(format!("{folder}: {MANIFEST}: tilt of {frame} is missing; split the panoramas again"))
+        })?
+    } else {
+        poses.clone()
+    };
     let registered = export::panorama_poses(&target, &poses).len();
     if registered == 0 {
         let line = format!(
@@ -190,7 +205,8 @@ pub fn export(options: &ExportOptions) -> Result<ExportResult, Failure> {
         Some(output) => output.clone(),
         None => views_folder.join(options.form.default_folder()),
     };
-    let job = ExportJob { options, views_folder, target: &target, poses: &poses, points: &points };
+    let job =
+        ExportJob { options, views_folder, target: &target, poses: &poses, stored: &stored, points: &points };
     let (files, path) = job.files(&out)?;
     // A COLMAP export has its own masks folder; other formats use the images and masks of the split.
     let is_beside = options.output.is_none() && options.form != ExportFormat::Colmap;
@@ -284,6 +300,8 @@ struct ExportJob<'a> {
     views_folder: &'a Path,
     target: &'a SplitDescription,
     poses: &'a AlignedPoses,
+    /// Poses of the panoramas as they are stored, not levelled.
+    stored: &'a AlignedPoses,
     points: &'a [Landmark],
 }
 
@@ -293,7 +311,7 @@ type OutputFile = (PathBuf, Vec<u8>);
 impl ExportJob<'_> {
     /// The output files, and the path to report (the main file or its folder).
     fn files(&self, out: &Path) -> Result<(Vec<OutputFile>, PathBuf), Failure> {
-        let Self { options, target, poses, points, .. } = self;
+        let Self { options, target, poses, stored, points, .. } = self;
         let mut files: Vec<OutputFile> = Vec::new();
         let bare: Vec<ColmapPoint> = points.iter().map(|p| p.point.clone()).collect();
         // Transform the points to the coordinates of the exported cameras.
@@ -305,7 +323,7 @@ impl ExportJob<'_> {
         let bare: Vec<ColmapPoint> = bare.into_iter().map(place).collect();
         let ply = (!bare.is_empty()).then(|| (out.join(POINTS), export::points_ply(&bare)));
         let views = || export::view_poses(target, poses);
-        let panoramas = || export::panorama_poses(target, poses);
+        let panoramas = || export::panorama_poses(target, stored);
         let view_of = |k: usize| &target.views[k % target.views.len()];
         let main = match options.form {
             ExportFormat::Colmap => {
@@ -324,7 +342,7 @@ impl ExportJob<'_> {
                     let sources: Vec<ManifestLine> = read_manifest(self.views_folder);
                     files.push((
                         out.join("panoramas.json"),
-                        export::panoramas(target, poses, points_file, &sources).into_bytes(),
+                        export::panoramas(target, stored, points_file, &sources).into_bytes(),
                     ));
                 }
                 ("transforms.json", export::transforms(target, poses, points_file, &mask_of))

@@ -6,6 +6,7 @@ use std::sync::OnceLock;
 use gausset::aligner::{Aligner, AlignerOptions};
 use gausset::footage_options::LensWords;
 use gausset::panos::calibrate::calibrate;
+use gausset::panos::export::ExportFormat;
 use gausset::panos::split::split;
 use gausset::panos::{CalibrateOptions, LensArrangement, Levelling, PriorKnowledge, SplitOptions};
 use gausset_compute::SimdLevel;
@@ -14,6 +15,8 @@ use gausset_io::atomic::Overwrite;
 use gausset_io::image::encode::png_rgb8;
 use gausset_pano::export::AlignedPoses;
 use gausset_pano::fisheye::DualFisheye;
+use gausset_pano::geometry::{rotation_x, rotation_z};
+use gausset_pano::poses::read;
 use gausset_pano::projection::Projection;
 use gausset_pano::unproject::Unprojection;
 use gausset_scenes::room::{self, Room};
@@ -291,6 +294,9 @@ fn panoramas_are_levelled_by_their_gpano_data_unless_it_is_refused() {
         view("tilted", "d", Levelling::Off),
     ];
     assert!(auto == gpano && auto != off && off == upright);
+    let is_recorded =
+        |folder: &str| place.text(&format!("{folder}/pano.jsonl")).contains("\"tilt\":[9.0,-4.0]");
+    assert_eq!(["b", "c", "d"].map(is_recorded), [true, true, false]);
     // Without a tilt the settings are those of earlier versions: the folder is taken up.
     view("walk", "a", Levelling::Off);
     // Poses of the panoramas as they are stored do not fit levelled views.
@@ -298,4 +304,17 @@ fn panoramas_are_levelled_by_their_gpano_data_unless_it_is_refused() {
     place.split("tilted", "w", |options| options.views.size = Some(64));
     let refused = place.try_align(&AlignerOptions::default(), &poses, Overwrite::Refuse).0;
     assert_refused(refused, "usage", "⟨level = off⟩");
+    // Trajectories have the poses of the stored panoramas.
+    let pose = |[w, x, y, z]: [f64; 4]| {
+        format!(
+            "{{\"tool\":\"\",\"input\":\"\",\"is_metric\":false,\"points\":0,\"mean_reprojection_px\":0,\"track_length\":0,\
+             \"frames\":[{{\"name\":\"p0\",\"rotation\":[{w},{x},{y},{z}],\"translation\":[0,0,0]}}]}}"
+        )
+    };
+    place.write("w/poses.json", pose([1.0, 0.0, 0.0, 0.0]));
+    place.export(ExportFormat::Csv, "csv");
+    let found = read::read(&place.path("csv/trajectory.csv")).unwrap().poses[0].pose;
+    let level_from_pano = se3::mul(&rotation_x(9.0), &rotation_z(-4.0));
+    let apart = se3::mul(&found.rotation, &level_from_pano);
+    assert!((0..3).all(|k| (apart[k][k] - 1.0).abs() < 1e-9), "{apart:?}");
 }

@@ -18,7 +18,7 @@ use crate::cut::split::{ManifestLine, Naming, SplitDescription};
 use crate::poses::landmarks::{Landmark, ViewObservation};
 use crate::source::metadata::xmp_packet;
 use crate::sphere::aligned::{NamedPose, WorldTransform};
-use crate::sphere::geometry::View;
+use crate::sphere::geometry::{View, pano_from_level};
 use crate::sphere::rig;
 
 /// PINHOLE cameras of a layout, one per view, ids from 1.
@@ -70,6 +70,32 @@ pub fn panorama_poses(description: &SplitDescription, poses: &AlignedPoses) -> V
     registered(description, poses)
         .map(|(frame, pose)| NamedPose { name: description.frames[frame].clone(), pose, frame: frame as u32 })
         .collect()
+}
+
+/// The poses of the panoramas as they are stored: those of levelled panoramas, with the tilts that the manifest of their
+/// split records.
+///
+/// # Errors
+/// The name of a frame without a recorded tilt.
+pub fn stored_poses(
+    description: &SplitDescription,
+    poses: &AlignedPoses,
+    manifest: &[ManifestLine],
+) -> Result<AlignedPoses, String> {
+    if !description.levelled {
+        return Ok(poses.clone());
+    }
+    let tilts: BTreeMap<&str, [f64; 2]> =
+        manifest.iter().filter_map(|line| Some((line.frame.as_str(), line.tilt?))).collect();
+    let mut poses = poses.clone();
+    for frame in &mut poses.frames {
+        let Some(level_from_world) = frame.pose() else { continue };
+        let tilt = *tilts.get(frame.name.as_str()).ok_or_else(|| frame.name.clone())?;
+        let pano_from_level = Pose { rotation: pano_from_level(tilt), translation: [0.0; 3] };
+        let pose = pano_from_level.compose(&level_from_world);
+        (frame.rotation, frame.translation) = (Some(pose.quaternion()), Some(pose.translation));
+    }
+    Ok(poses)
 }
 
 /// Files of a COLMAP model: all views of the registered frames, and points with their observations.
@@ -305,6 +331,34 @@ mod tests {
     }
 
     const PIXELS: [(f64, f64); 3] = [(50.0, 40.0), (3.5, 77.0), (99.5, 0.5)];
+
+    #[test]
+    fn stored_panoramas_see_what_their_levelled_views_see() {
+        let (mut description, poses) = example(Layout::Cube6);
+        assert_eq!(stored_poses(&description, &poses, &[]), Ok(poses.clone()));
+        description.levelled = true;
+        let tilts = [("a", [15.0, -8.0]), ("c", [0.0, 0.0])];
+        let line = |(frame, tilt): (&str, [f64; 2])| -> ManifestLine {
+            let line = json!({ "frame": frame, "source": "", "bytes": 0, "modified": 0, "settings": "", "views": [],
+                "masks": [], "tilt": tilt });
+            serde_json::from_value(line).unwrap()
+        };
+        let manifest = tilts.map(line);
+        let stored = stored_poses(&description, &poses, &manifest).unwrap();
+        for (at, tilt) in [(0, tilts[0].1), (2, tilts[1].1)] {
+            let (stored, level) = (stored.frames[at].pose().unwrap(), poses.frames[at].pose().unwrap());
+            assert!(se3::distance(stored.centre(), level.centre()) < 1e-9);
+            // The views that were cut from the stored panorama.
+            let cut = crate::sphere::geometry::level_views(&description.views, tilt);
+            for (view, cut) in cut.iter().enumerate() {
+                for (x, y) in PIXELS {
+                    let found = se3::transpose_mul_vec(&stored.rotation, cut.ray_in_panorama(x, y));
+                    assert!(angle_between(found, truth(&description, &poses, at, view, x, y)) < 1e-6);
+                }
+            }
+        }
+        assert_eq!(stored_poses(&description, &poses, &manifest[..1]), Err("c".to_owned()));
+    }
 
     #[test]
     fn what_was_applied_to_a_world_is_applied_again() {

@@ -135,14 +135,19 @@ pub fn direction_from_equirect(u: f64, v: f64, width: f64, height: f64) -> [f64;
     [cos_lat * libm::sin(lon), -sin_lat, cos_lat * libm::cos(lon)]
 }
 
+/// Rotation from the axes of a levelled panorama to those of the stored one, whose camera had this pitch and roll
+/// (degrees): the inverse of `Rx(pitch) Rz(roll)`.
+pub(crate) fn pano_from_level([pitch, roll]: [f64; 2]) -> Mat3 {
+    se3::transpose(&se3::mul(&rotation_x(pitch), &rotation_z(roll)))
+}
+
 /// The views in the axes of a panorama whose camera had this pitch and roll (degrees), so that they look in the same
 /// directions of the levelled panorama.
 pub(crate) fn level_views(views: &[View], [pitch, roll]: [f64; 2]) -> Vec<View> {
     if pitch == 0.0 && roll == 0.0 {
         return views.to_vec();
     }
-    // level_from_pano = Rx(pitch) Rz(roll); the views of the level panorama are rotated by its inverse.
-    let pano_from_level = se3::transpose(&se3::mul(&rotation_x(pitch), &rotation_z(roll)));
+    let pano_from_level = pano_from_level([pitch, roll]);
     views
         .iter()
         .map(|view| {

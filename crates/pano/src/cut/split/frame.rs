@@ -59,6 +59,7 @@ pub(super) fn process_frame(
     let source = &shared.frames[index];
     let settings = shared.settings;
     panic_if_requested(&source.stem);
+    let mut tilt = [0.0, 0.0];
     let (plan, metadata) = if let Some(film) = &settings.video {
         ledger.switch_to(WorkerStage::Tables);
         (shared.plans.get_or_build(PlanKey::for_video(film), &shared.budget), Metadata::default())
@@ -66,8 +67,9 @@ pub(super) fn process_frame(
         ledger.switch_to(WorkerStage::Read);
         let mut opened = load::load(file, &settings.limits, std::mem::take(&mut buffers.file))?;
         ledger.switch_to(WorkerStage::Decode);
-        let placed = projection_and_tilt(settings, &opened, file)?;
-        let plan = decode_image(shared, placed, &mut opened, buffers, ledger)?;
+        let projection;
+        (projection, tilt) = projection_and_tilt(settings, &opened, file)?;
+        let plan = decode_image(shared, (projection, tilt), &mut opened, buffers, ledger)?;
         buffers.file = std::mem::take(&mut opened.data);
         (plan, opened.metadata)
     } else {
@@ -113,6 +115,7 @@ pub(super) fn process_frame(
         settings: shared.hash.to_owned(),
         views: files.view_bytes,
         gps,
+        tilt: settings.level_gpano.then_some(tilt),
         mask: match found {
             masks::MaskSource::File(file) => Some(file),
             masks::MaskSource::Absent | masks::MaskSource::Command => None,

@@ -56,6 +56,9 @@ pub struct ManifestLine {
     /// GPS position: latitude, longitude (degrees), and altitude (m) if it is known.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub gps: Option<GpsPosition>,
+    /// Pitch and roll by which the panorama was levelled, degrees, if the panoramas of the split were.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub tilt: Option<[f64; 2]>,
     /// The mask file, if the frame has one.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub mask: Option<MaskFile>,
@@ -301,6 +304,8 @@ pub(super) fn split_by_state(
                 && line.settings == hash
                 && line.bytes == frame.bytes
                 && line.modified == frame.modified
+                // Earlier versions did not record it.
+                && line.tilt.is_some() == settings.level_gpano
                 && files_match(line, settings, folder, frame, index)
                 && line.mask == masks::current_mask_file(settings, frame)
                 && gains_match(line, settings, index)
