@@ -152,6 +152,29 @@ fn frames_that_are_finished_are_kept_and_the_end_is_the_same() {
 }
 
 #[test]
+fn a_split_that_replaces_another_has_no_description_until_it_is_whole() {
+    let input = input(3);
+    let settings = settings(Layout::Ring4, 48);
+    let work = WorkerSettings { force: true, ..work(1, SimdLevel::Auto).unwrap() };
+    let out = tempfile::tempdir().unwrap();
+    run(input.path(), &settings, &work, out.path()).unwrap();
+    let frames = list_frames(input.path()).unwrap();
+    let is_described_after_a_stop = |settings: &SplitSettings| {
+        let stop = AtomicBool::new(false);
+        let mut stop_at_first = |_| stop.store(true, Ordering::Relaxed);
+        let report = split(&frames, settings, &work, out.path(), &stop, &mut stop_at_first).unwrap();
+        assert!(report.is_cancelled);
+        out.path().join("pano.json").is_file()
+    };
+    assert!(is_described_after_a_stop(&settings));
+    let other = SplitSettings { format: Format::Jpeg(70), ..settings };
+    assert!(!is_described_after_a_stop(&other));
+    let resuming = WorkerSettings { force: false, ..work };
+    assert_eq!(run(input.path(), &other, &resuming, out.path()).unwrap().frames, 3);
+    assert!(out.path().join("pano.json").is_file());
+}
+
+#[test]
 fn masks_are_split_with_the_frames_and_alpha_becomes_a_mask() {
     use gausset_io::image::encode::{PngPixels, png};
     let input = tempfile::tempdir().unwrap();

@@ -465,6 +465,16 @@ fn to_json_lines<'a>(lines: impl Iterator<Item = &'a ManifestLine>) -> String {
     lines.filter_map(|line| serde_json::to_string(line).ok()).map(|line| line + "\n").collect()
 }
 
+/// Removes the description of other settings before the first frame is replaced, so that an interrupted split is not taken
+/// for a whole one.
+pub(super) fn remove_description(folder: &Path) -> Result<(), SplitError> {
+    let path = folder.join(DESCRIPTION);
+    match Disk.remove(&path) {
+        Err(e) if e.kind() != std::io::ErrorKind::NotFound => Err(write_error(&path, "remove")(e)),
+        _ => Ok(()),
+    }
+}
+
 /// Writes the description, and for a rig its configuration for COLMAP.
 pub(super) fn write_description(
     settings: &SplitSettings,

@@ -46,6 +46,9 @@ pub fn split(
     let mut lines: BTreeMap<usize, ManifestLine> = finished;
     let mut report = SplitReport { resumed: lines.len(), ..SplitReport::default() };
     let mut skipped: BTreeMap<usize, String> = BTreeMap::new();
+    if !todo.is_empty() && record::has_other_settings(folder, settings) {
+        record::remove_description(folder)?;
+    }
     // While frames are redone, the manifest lists only frames whose files are valid.
     record::write_manifest(folder, lines.values())?;
     let mut manifest = record::ManifestWriter::open(folder)?;
