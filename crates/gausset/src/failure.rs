@@ -27,6 +27,7 @@ use gausset_train::cameras::CameraPathError;
 use gausset_train::{ConfigError, EvalError, GainsError, OptionsError, TrainError};
 use serde::Serialize;
 
+use crate::frame_selection::broken_video;
 use crate::photos::advice_for_photographs;
 use crate::saved_run::SavedRun;
 
@@ -280,6 +281,7 @@ impl From<SplitError> for Failure {
             }
             SplitError::Write { .. } | SplitError::NotOwned(_) => Self::from_error("write", error),
             SplitError::Atomic(error) => error.into(),
+            SplitError::Video(error) => broken_video(error),
         }
     }
 }

@@ -68,6 +68,13 @@ impl From<VideoError> for Failure {
     }
 }
 
+/// A video that cannot be read to its end, after frames of it were finished.
+pub(crate) fn broken_video(error: VideoError) -> Failure {
+    Failure::from(error).with_remedy(
+        "finished frames are kept, and the same command resumes; ⟨end⟩ leaves out what cannot be read",
+    )
+}
+
 impl From<SelectionError> for Failure {
     fn from(error: SelectionError) -> Self {
         match error {

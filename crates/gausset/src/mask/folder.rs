@@ -23,6 +23,7 @@ use super::queue::{Queue, ReadyFrame};
 use super::report::MaskResult;
 use super::stages::{WorkerStage, times};
 use super::{MaskJob, frame, photo};
+use crate::frame_selection::broken_video;
 use crate::{CountedItem, Event, Failure, Host, records};
 
 /// A message from a worker to the calling thread.
@@ -142,6 +143,7 @@ pub(super) fn mask_folder(
                     Ok(())
                 }
                 Err(WorkerError::Trouble(FrameError::Model(error))) => Err(error.into()),
+                Err(WorkerError::Trouble(FrameError::Broken(error))) => Err(broken_video(error)),
                 Err(WorkerError::Failed(failure)) => Err(failure),
                 Err(WorkerError::Trouble(FrameError::Stopped | FrameError::End)) => Ok(()),
             };
@@ -215,6 +217,11 @@ fn run_worker(shared: &Shared<'_>, worker: &mut Worker, send: &mpsc::Sender<Mess
         let (seen, told) = match looked {
             Ok(Analysis::Sphere(looked)) => (Some(*looked), None),
             Ok(Analysis::Photograph(outcome)) => (None, Some(write_frame(shared, index, *outcome, worker))),
+            Err(error @ FrameError::Broken(_)) => {
+                // The frames before it stay unfinished: they need it as a neighbour.
+                let _ = send.send(Message::Made(index, Err(WorkerError::Trouble(error))));
+                return;
+            }
             Err(trouble) => (None, Some(Err(WorkerError::Trouble(trouble)))),
         };
         if told.is_some_and(|told| send.send(Message::Made(index, told)).is_err()) {

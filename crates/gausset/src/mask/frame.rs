@@ -23,6 +23,7 @@ use gausset_pano::plane::{Frame, FrameShape};
 use gausset_pano::projection::Projection;
 use gausset_pano::sphere_mask::SphereMask;
 use gausset_pano::split::SplitDescription;
+use gausset_pano::video::VideoError;
 use gausset_prof::StageTimer;
 use gausset_segment::{Detection, ModelError, RgbImage, Segmenter};
 
@@ -48,6 +49,8 @@ pub(super) enum FrameError {
     Stopped,
     /// The video has no such frame.
     End,
+    /// The video cannot be read further; the job ends.
+    Broken(VideoError),
 }
 
 impl From<ModelError> for FrameError {

@@ -68,7 +68,7 @@ fn read<'a>(
 ) -> Result<DecodedFrame, FrameError> {
     if matches!(pipe, Pipe::Closed) {
         *pipe = Pipe::Broken;
-        let reader = film.video.start(host.stop).map_err(|e| FrameError::Frame(e.to_string()))?;
+        let reader = film.video.start(host.stop).map_err(FrameError::Broken)?;
         *pipe = Pipe::Open(Box::new(reader));
     }
     let Pipe::Open(reader) = pipe else { return Err(FrameError::End) };
@@ -80,7 +80,7 @@ fn read<'a>(
             *pipe = Pipe::Broken;
             // An error after a stop request is not a broken video.
             let is_stopped = host.stop.load(Ordering::Relaxed);
-            Err(if is_stopped { FrameError::Stopped } else { FrameError::Frame(error.to_string()) })
+            Err(if is_stopped { FrameError::Stopped } else { FrameError::Broken(error) })
         }
     }
 }

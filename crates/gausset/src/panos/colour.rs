@@ -88,7 +88,8 @@ pub(super) fn frame_gains(
         let panorama = match moments.read(index) {
             Ok(moment) => convert::to_panorama(&moment, frame_gains::COMPARED_WIDTH, writing).ok(),
             Err(ReadFailure::Frame(_)) => None,
-            Err(ReadFailure::End(_) | ReadFailure::Stopped) => break,
+            Err(ReadFailure::End | ReadFailure::Stopped) => break,
+            Err(ReadFailure::Broken(error)) => return Err(error.into()),
             Err(ReadFailure::Fatal(failure)) => return Err(failure),
         };
         if host.is_stopping() {

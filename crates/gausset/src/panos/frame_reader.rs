@@ -15,8 +15,10 @@ use crate::Failure;
 pub(super) enum ReadFailure {
     /// This frame is unusable and skipped.
     Frame(String),
-    /// The video has no more frames; `Some` reason if it is broken.
-    End(Option<String>),
+    /// The video has no more frames.
+    End,
+    /// The video cannot be read further.
+    Broken(VideoError),
     Stopped,
     Fatal(Failure),
 }
@@ -39,7 +41,7 @@ impl<'a> SourceFrames<'a> {
     pub(super) fn read(&mut self, index: usize) -> Result<DecodedFrame, ReadFailure> {
         let Footage { frames, projection, film, is_stereo, limits, .. } = self.source;
         let Some(film) = film else {
-            let Some(frame) = frames.get(index) else { return Err(ReadFailure::End(None)) };
+            let Some(frame) = frames.get(index) else { return Err(ReadFailure::End) };
             let read =
                 convert::decode_frame(&frame.files, projection.as_ref(), *is_stereo, limits, self.level);
             return read.map_err(|e| ReadFailure::Frame(e.to_string()));
@@ -47,10 +49,10 @@ impl<'a> SourceFrames<'a> {
         let mut frame = Frame::default();
         match self.read_video(film, index, &mut frame) {
             Ok(true) => Ok(film.to_moment(frame)),
-            Ok(false) => Err(ReadFailure::End(None)),
+            Ok(false) => Err(ReadFailure::End),
             // An error after a stop request is not a broken video.
             Err(_) if self.stop.load(Ordering::Relaxed) => Err(ReadFailure::Stopped),
-            Err(error) => Err(ReadFailure::End(Some(error.to_string()))),
+            Err(error) => Err(ReadFailure::Broken(error)),
         }
     }
 

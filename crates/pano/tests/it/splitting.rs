@@ -563,6 +563,18 @@ fn videos_are_cut_frame_by_frame_and_hostile_ones_are_refused() {
         let report = split(&frames, &settings, &work, out.path(), &never, &mut |_| {}).unwrap();
         assert_eq!((report.frames, report.skipped.len()), (10, 0));
     }
+    // A damaged stream ends the split with an error; the frames before it are kept.
+    let mut damaged = std::fs::read(&path).unwrap();
+    let middle = damaged.len() * 6 / 10;
+    damaged[middle..middle + 200].fill(0xFF);
+    std::fs::write(&path, damaged).unwrap();
+    settings.video = Some(open(&path).unwrap());
+    let half = tempfile::tempdir().unwrap();
+    let work = work(2, SimdLevel::Auto).unwrap();
+    let broken = split(&frames, &settings, &work, half.path(), &never, &mut |_| {}).unwrap_err();
+    assert!(matches!(broken, SplitError::Video(_)), "{broken}");
+    let kept = gausset_pano::split::read_manifest(half.path()).len();
+    assert!((1..10).contains(&kept) && !half.path().join("pano.json").exists(), "{kept}");
     // A playlist as input must not open other files.
     let playlist = folder.path().join("list.m3u8");
     std::fs::write(&playlist, format!("#EXTM3U\n#EXTINF:1,\n{}\n", path.display())).unwrap();

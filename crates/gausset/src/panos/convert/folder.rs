@@ -16,6 +16,7 @@ use gausset_pano::split::Skipped;
 use serde::{Deserialize, Serialize};
 
 use super::{ConvertJob, PanoConvertResult, create_images, memory_check};
+use crate::frame_selection::broken_video;
 use crate::panos::frame_reader::{ReadFailure, SourceFrames};
 use crate::panos::source::Footage;
 use crate::{CountedItem, Event, Failure, Host, device, records};
@@ -120,13 +121,8 @@ pub(super) fn convert_folder(
                     break;
                 }
                 Err(ReadFailure::Frame(reason)) => skip(done, frame, reason, host),
-                // A broken video gives no further frames.
-                Err(ReadFailure::End(why)) => {
-                    if let Some(reason) = why {
-                        skip(done, frame, reason, host);
-                    }
-                    break;
-                }
+                Err(ReadFailure::End) => break,
+                Err(ReadFailure::Broken(error)) => return Err(broken_video(error)),
                 Err(ReadFailure::Fatal(failure)) => return Err(failure),
             }
         }

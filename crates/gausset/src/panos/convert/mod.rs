@@ -318,7 +318,8 @@ fn convert_to_file(
             Ok(())
         }
         Err(ReadFailure::Frame(what)) => Err(Failure::new("frames", what)),
-        Err(ReadFailure::End(why)) => Err(Failure::new("video", why.unwrap_or_else(|| no_frame(job)))),
+        Err(ReadFailure::End) => Err(Failure::new("video", no_frame(job))),
+        Err(ReadFailure::Broken(error)) => Err(error.into()),
         Err(ReadFailure::Fatal(failure)) => Err(failure),
     }
 }

@@ -38,10 +38,9 @@ pub fn panorama_of(
     let none = || Failure::new("frames", format!("{}: frames: none found", input.display()));
     let read = SourceFrames::new(&source, level, host.stop()).read(0);
     let mut moment = read.map_err(|trouble| match trouble {
-        ReadFailure::Frame(what) | ReadFailure::End(Some(what)) => {
-            Failure::new(if source.film.is_some() { "video" } else { "frames" }, what)
-        }
-        ReadFailure::End(None) => none(),
+        ReadFailure::Frame(what) => Failure::new("frames", what),
+        ReadFailure::End => none(),
+        ReadFailure::Broken(error) => error.into(),
         ReadFailure::Stopped => Failure::stopped(),
         ReadFailure::Fatal(failure) => failure,
     })?;

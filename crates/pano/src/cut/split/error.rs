@@ -6,6 +6,7 @@ use gausset_io::atomic::{WriteError, plain_reason};
 use gausset_io::ownership::OwnershipError;
 
 use crate::source::load::LoadError;
+use crate::source::video::VideoError;
 
 /// Why a split failed.
 #[derive(Debug, thiserror::Error)]
@@ -24,6 +25,9 @@ pub enum SplitError {
     /// A frame failed with [`OnError::Stop`](super::OnError::Stop).
     #[error("{0}")]
     Stopped(String),
+    /// A video cannot be read to its end.
+    #[error(transparent)]
+    Video(#[from] VideoError),
     /// A file could not be written.
     #[error("{}: {action}: {reason}", path.display())]
     Write {

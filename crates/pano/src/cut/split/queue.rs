@@ -7,7 +7,6 @@ use gausset_compute::fearless_simd::Level;
 use gausset_jpeg::plane::Frame;
 use gausset_prof::StageTimer;
 
-use super::error::SkippedFrame;
 use super::stages::WorkerStage;
 use crate::source::video::{FrameReader, Video, VideoError};
 
@@ -30,8 +29,8 @@ impl<'a> FrameQueue<'a> {
         self.remaining.get(turn).map(|&index| (index, self.remaining.get(turn + ahead).copied()))
     }
 
-    /// Takes the next frame of a video and reads `rows` of its planes; `None` at the end. After a failure no further
-    /// frame is read, because the stream cannot be resumed.
+    /// Takes the next frame of a video and reads `rows` of its planes; `None` at the end. A failure ends the split,
+    /// because the stream cannot be resumed.
     pub(super) fn read(
         &self,
         video: &Video,
@@ -39,20 +38,18 @@ impl<'a> FrameQueue<'a> {
         rows: &[[i32; 2]],
         level: Level,
         (frame, ledger): (&mut Frame, &mut StageTimer<WorkerStage>),
-    ) -> Result<Option<usize>, SkippedFrame> {
+    ) -> Result<Option<usize>, VideoError> {
         ledger.switch_to(WorkerStage::Turn);
         let mut reader = self.reader.lock().unwrap_or_else(PoisonError::into_inner);
         ledger.switch_to(WorkerStage::Read);
         let Some((index, _)) = self.take(0) else { return Ok(None) };
-        let broken = |error: VideoError| {
-            self.next.store(usize::MAX / 2, Ordering::Relaxed);
-            SkippedFrame { index, reason: error.to_string() }
-        };
+        // No other worker starts ffmpeg again.
+        let broken = |_: &VideoError| self.next.store(usize::MAX / 2, Ordering::Relaxed);
         if reader.is_none() {
-            *reader = Some(video.start(stop).map_err(broken)?);
+            *reader = Some(video.start(stop).inspect_err(broken)?);
         }
         let Some(running) = reader.as_mut() else { return Ok(None) };
-        let is_there = running.read_frame(video, index, rows, level, frame).map_err(broken)?;
+        let is_there = running.read_frame(video, index, rows, level, frame).inspect_err(broken)?;
         Ok(is_there.then_some(index))
     }
 }

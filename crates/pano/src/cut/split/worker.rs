@@ -17,6 +17,7 @@ use super::shared::SharedState;
 use super::stages::{WorkerStage, WorkerTime};
 use crate::cut::cutter::CutTimes;
 use crate::source::sphere_video::SphereVideo;
+use crate::source::video::VideoError;
 
 /// A message from a worker to the calling thread.
 pub(super) enum WorkerMessage {
@@ -46,12 +47,14 @@ fn process_frames(
     let mut reservation = Reservation::new(&shared.budget);
     while !shared.should_stop() {
         let next = match &shared.settings.video {
-            Some(film) => next_from_video(shared, film, &mut buffers, ledger),
-            None => next_from_files(shared, &mut buffers, &mut reservation, ledger),
+            Some(film) => next_from_video(shared, film, &mut buffers, ledger)
+                .map_err(|error| WorkerMessage::Failed(error.into())),
+            None => next_from_files(shared, &mut buffers, &mut reservation, ledger)
+                .map_err(WorkerMessage::Skipped),
         };
         let told = match next {
             Ok(None) => return,
-            Err(left_out) => WorkerMessage::Skipped(left_out),
+            Err(message) => message,
             Ok(Some(index)) => match process_guarded(shared, index, &mut buffers, (ledger, times)) {
                 Some(told) => told,
                 None => return,
@@ -96,7 +99,7 @@ fn next_from_video(
     film: &SphereVideo,
     buffers: &mut WorkerBuffers,
     ledger: &mut StageTimer<WorkerStage>,
-) -> Result<Option<usize>, SkippedFrame> {
+) -> Result<Option<usize>, VideoError> {
     let plan = ledger.run_in_stage(WorkerStage::Tables, || {
         shared.plans.get_or_build(PlanKey::for_video(film), &shared.budget)
     });
