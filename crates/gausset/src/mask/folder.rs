@@ -69,7 +69,7 @@ pub(super) fn mask_folder(
     let below: BTreeSet<PathBuf> = names.flat_map(|names| files::folders(&names)).collect();
     let _lock = records::claim(folder, PURPOSE, below, overwrite, host)?;
     ownership::check_inside(folder, Path::new(MANIFEST))?;
-    let manifest = Manifest::read(folder);
+    let manifest = Manifest::read(folder, frames);
     if others == Overwrite::Refuse && manifest.has_other_options(&job.options_hash) {
         return Err(records::other_settings(folder));
     }
@@ -175,7 +175,7 @@ pub(super) fn mask_folder(
     if done.is_cancelled {
         return Ok(());
     }
-    manifest.write(&[], &lines)?;
+    manifest.finish(&lines)?;
     if lines.is_empty() {
         let first = done.skipped.first().map_or_else(|| "no frame".to_owned(), |s| s.reason.clone());
         let path = job.options.input.display();

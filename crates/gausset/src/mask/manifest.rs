@@ -1,6 +1,6 @@
 //! `masks.jsonl`: a line per finished frame, from which the same command resumes.
 
-use std::collections::BTreeMap;
+use std::collections::{BTreeMap, BTreeSet};
 use std::io::Write;
 use std::path::{Path, PathBuf};
 
@@ -53,13 +53,18 @@ fn is_zero(count: &usize) -> bool {
 pub(super) struct Manifest {
     folder: PathBuf,
     known: BTreeMap<String, ManifestEntry>,
+    /// Lines of frames that are not in this run.
+    others: Vec<ManifestEntry>,
 }
 
 impl Manifest {
-    pub(super) fn read(folder: &Path) -> Self {
+    pub(super) fn read(folder: &Path, frames: &[SourceFrame]) -> Self {
         let text = input::read_to_string(&folder.join(MANIFEST), MAX_MANIFEST_BYTES).unwrap_or_default();
         let lines = text.lines().filter_map(|line| serde_json::from_str::<ManifestEntry>(line).ok());
-        Self { folder: folder.to_owned(), known: lines.map(|line| (line.frame.clone(), line)).collect() }
+        let frames: BTreeSet<&str> = frames.iter().map(|frame| frame.stem.as_str()).collect();
+        let (known, others) = lines.partition::<Vec<_>, _>(|line| frames.contains(line.frame.as_str()));
+        let known = known.into_iter().map(|line| (line.frame.clone(), line)).collect();
+        Self { folder: folder.to_owned(), known, others }
     }
 
     /// The earlier line of a frame.
@@ -69,7 +74,8 @@ impl Manifest {
 
     /// Whether all earlier masks were made with other options.
     pub(super) fn has_other_options(&self, options: &str) -> bool {
-        !self.known.is_empty() && self.known.values().all(|line| line.options != options)
+        let mut lines = self.known.values().chain(&self.others).peekable();
+        lines.peek().is_some() && lines.all(|line| line.options != options)
     }
 
     /// The line of a frame whose masks exist and are up to date.
@@ -84,8 +90,8 @@ impl Manifest {
         (is_same && line.files.iter().all(is_there)).then(|| line.clone())
     }
 
-    /// Writes the lines of finished frames in frame order. Lines of later frames in `frames` that were finished before
-    /// are kept, in case this run is interrupted.
+    /// Writes the lines of finished frames in frame order. Lines of later and of other frames that were finished before are
+    /// kept, in case this run is interrupted.
     pub(super) fn write(
         &self,
         frames: &[SourceFrame],
@@ -93,12 +99,59 @@ impl Manifest {
     ) -> Result<(), Failure> {
         let later = frames.iter().enumerate().filter(|(index, _)| !lines.contains_key(index));
         let later = later.filter_map(|(_, frame)| self.earlier_entry(frame));
-        let text: String = lines
-            .values()
-            .chain(later)
-            .filter_map(|line| serde_json::to_string(line).ok())
-            .map(|line| line + "\n")
-            .collect();
+        self.write_lines(lines.values().chain(later).chain(&self.others))
+    }
+
+    /// At the end of a run, removes the files of frames that are not in it, and writes the lines of the others.
+    pub(super) fn finish(&self, lines: &BTreeMap<usize, ManifestEntry>) -> Result<(), Failure> {
+        let current: BTreeSet<&String> = lines.values().flat_map(|line| line.files.keys()).collect();
+        for name in
+            self.others.iter().flat_map(|line| line.files.keys()).filter(|name| !current.contains(name))
+        {
+            if ownership::check_inside(&self.folder, Path::new(name)).is_ok() {
+                let _ = Disk.remove(&self.folder.join(name));
+            }
+        }
+        self.write_lines(lines.values())
+    }
+
+    fn write_lines<'a>(&self, lines: impl Iterator<Item = &'a ManifestEntry>) -> Result<(), Failure> {
+        let text: String =
+            lines.filter_map(|line| serde_json::to_string(line).ok()).map(|line| line + "\n").collect();
         Ok(write_atomic(&Disk, &self.folder.join(MANIFEST), |file| file.write_all(text.as_bytes()))?)
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use gausset_pano::frames::source_frame_from_files;
+    use serde_json::json;
+
+    use super::*;
+
+    #[test]
+    fn masks_of_frames_that_are_not_in_a_run_are_removed_at_its_end() {
+        let folder = tempfile::tempdir().unwrap();
+        let at = |name: &str| folder.path().join(name);
+        let line = |frame: &str, files: &[&str]| {
+            let files: BTreeMap<&str, u64> = files.iter().map(|name| (*name, 1)).collect();
+            let line = json!({ "frame": frame, "bytes": 0, "modified": 0, "settings": "", "options": "", "engine": "",
+                "model": "", "detections": 0, "finds": [], "removed": 0.0, "files": files });
+            serde_json::from_value::<ManifestEntry>(line).unwrap()
+        };
+        let known = [line("a", &["a.png"]), line("b", &["b.png", "a.png", "../out.png"])];
+        let text = known.iter().map(|line| serde_json::to_string(line).unwrap() + "\n").collect::<String>();
+        std::fs::write(at(MANIFEST), &text).unwrap();
+        for name in ["a.png", "b.png", "c.png"] {
+            std::fs::write(at(name), b"x").unwrap();
+        }
+        let frames = [source_frame_from_files("a", Vec::new())];
+        let manifest = Manifest::read(folder.path(), &frames);
+        let lines = BTreeMap::from([(0, line("a", &["a.png"]))]);
+        manifest.write(&frames, &lines).unwrap();
+        assert_eq!(std::fs::read_to_string(at(MANIFEST)).unwrap(), text);
+        manifest.finish(&lines).unwrap();
+        assert_eq!(["a.png", "b.png", "c.png"].map(|name| at(name).exists()), [true, false, true]);
+        assert_eq!(std::fs::read_to_string(at(MANIFEST)).unwrap().lines().count(), 1);
     }
 }
