@@ -9,7 +9,6 @@ use std::time::Instant;
 use gausset_io::atomic::{Overwrite, UnnamedFile};
 use gausset_io::{catch_panic, ownership};
 use gausset_pano::convert::DecodedFrame;
-use gausset_pano::selection::FRAMES_FILE;
 use gausset_pano::split::Skipped;
 use gausset_prof::{StageTime, StageTimer};
 
@@ -73,11 +72,8 @@ pub(super) fn mask_folder(
     if others == Overwrite::Refuse && manifest.has_other_options(&job.options_hash) {
         return Err(records::other_settings(folder));
     }
-    if let MaskInput::Panoramas(source) = job.input
-        && let Some(selection) = &source.selection
-    {
-        ownership::check_inside(folder, Path::new(FRAMES_FILE))?;
-        selection.write(&folder.join(FRAMES_FILE), Overwrite::Replace)?;
+    if let MaskInput::Panoramas(source) = job.input {
+        source.write_selection(folder)?;
     }
     let mut lines: BTreeMap<usize, ManifestEntry> = BTreeMap::new();
     let mut to_do = Vec::new();

@@ -6,8 +6,10 @@ use std::sync::{Arc, OnceLock};
 use std::time::Duration;
 
 use gausset_compute::{SimdLevel, dispatch_level};
+use gausset_io::atomic::{Disk, FileSystem, Overwrite, WriteError};
 use gausset_io::image::formats::left_out_line;
 use gausset_io::input_files::InputFiles;
+use gausset_io::ownership;
 use gausset_pano::eac::Eac;
 use gausset_pano::fisheye::DualFisheye;
 use gausset_pano::frames::{
@@ -154,6 +156,42 @@ impl Footage {
         self.frames = video_frames(&film.video);
         (self.film, self.selection, self.wanted) = (Some(film), Some(selection), None);
         Ok(self)
+    }
+
+    /// Writes the frame selection into an output folder. Without one, removes that of earlier frames.
+    pub(crate) fn write_selection(&self, folder: &Path) -> Result<(), Failure> {
+        ownership::check_inside(folder, Path::new(FRAMES_FILE))?;
+        let path = folder.join(FRAMES_FILE);
+        if let Some(selection) = &self.selection {
+            return Ok(selection.write(&path, Overwrite::Replace)?);
+        }
+        match Disk.remove(&path) {
+            Err(source) if source.kind() != std::io::ErrorKind::NotFound => {
+                Err(WriteError::Io { path, action: "remove", source }.into())
+            }
+            _ => Ok(()),
+        }
+    }
+
+    /// Refuses masks of a video that were created for other frames, whose names are the same.
+    pub(super) fn check_masks(&self, masks: &Path) -> Result<(), Failure> {
+        let Some(masked) = self.film.as_ref().and_then(|_| Selection::read(&masks.join(FRAMES_FILE))) else {
+            return Ok(());
+        };
+        let kept = |selection: &Selection| -> Vec<(usize, Option<String>)> {
+            let kept = selection.lines.iter().filter(|line| line.kept);
+            kept.map(|line| (line.frame, line.name.clone())).collect()
+        };
+        let is_same =
+            |own: &Selection| own.header.film.start == masked.header.film.start && kept(own) == kept(&masked);
+        if self.selection.as_ref().is_some_and(is_same) {
+            return Ok(());
+        }
+        let line = format!(
+            "{}: masks: are of other frames of the video by their {FRAMES_FILE} (expected those of this selection); create them with the same frame options",
+            masks.display()
+        );
+        Err(Failure::new("frames", line))
     }
 
     /// Whether a frame consists of several images.

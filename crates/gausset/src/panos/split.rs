@@ -16,7 +16,6 @@ use gausset_pano::layout::{Layout, ViewError, check_view, native_view_side, read
 use gausset_pano::lens_views::LensViews;
 use gausset_pano::load::{self, ImageLimits};
 use gausset_pano::projection::Projection;
-use gausset_pano::selection::FRAMES_FILE;
 use gausset_pano::split::{
     self, MaskCommand, Naming, Numbering, OnError, SplitReport, SplitSettings, WorkerSettings,
 };
@@ -430,6 +429,9 @@ pub fn split_source(
         return split_source(&with_masks, source, host);
     }
     let _masks = InputFiles::new(&options.masking.masks);
+    if let Some(masks) = &options.masking.masks {
+        source.check_masks(masks)?;
+    }
     let settings = options.settings(source, host);
     let settings = host.unless_stopped(settings)?;
     if options.views.full_sphere {
@@ -451,10 +453,7 @@ pub fn split_source(
         host.warn("the folder", note);
     }
     check_space(folder, &source.frames, &settings)?;
-    if let Some(selection) = &source.selection {
-        ownership::check_inside(folder, Path::new(FRAMES_FILE))?;
-        selection.write(&folder.join(FRAMES_FILE), Overwrite::Replace)?;
-    }
+    source.write_selection(folder)?;
     let level = dispatch_level(options.simd)
         .ok_or_else(|| Failure::new("device", "⟨simd⟩: not supported by this CPU"))?;
     let threads = device::thread_count(options.threads);

@@ -77,7 +77,7 @@ pub(super) fn open(
         return Err(Failure::new(
             "track",
             format!(
-                "{}: times: {known} of {} frames have one (expected {MIN_FRAMES} or more: a video, or images with an EXIF date)",
+                "{}: times: {known} of {} frames have one (expected {MIN_FRAMES} or more: a video split with ⟨select = space⟩ or ⟨select = time⟩, or JPEG views of images with an EXIF date)",
                 folder.display(),
                 times.len()
             ),

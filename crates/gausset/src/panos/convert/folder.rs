@@ -11,7 +11,6 @@ use gausset_io::atomic::{
 use gausset_io::{input, ownership};
 use gausset_pano::convert;
 use gausset_pano::frames::SourceFrame;
-use gausset_pano::selection::FRAMES_FILE;
 use gausset_pano::split::Skipped;
 use serde::{Deserialize, Serialize};
 
@@ -82,10 +81,7 @@ pub(super) fn convert_folder(
     if is_other && !options.force {
         return Err(records::other_settings(folder));
     }
-    if let Some(selection) = &source.selection {
-        ownership::check_inside(folder, Path::new(FRAMES_FILE))?;
-        selection.write(&folder.join(FRAMES_FILE), Overwrite::Replace)?;
-    }
+    source.write_selection(folder)?;
     let pool = Pool::new(device::thread_count(options.threads));
     let mut moments = SourceFrames::new(source, job.level, host.stop());
     let mut lines: Vec<ManifestEntry> = Vec::new();
