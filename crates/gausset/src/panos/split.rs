@@ -445,6 +445,13 @@ pub fn split_source(
         let masks = masks.display();
         host.warn("masks", format!("{masks}: no mask matches a frame (expected NAME.jpg.png or NAME.png)"));
     }
+    if let Some(ignored) = ignored_mask(options, source) {
+        let ignored = ignored.display();
+        host.warn(
+            "masks",
+            format!("{ignored}: masks next to the panoramas are ignored, as others are given"),
+        );
+    }
     let folder = options.output.as_path();
     let budget = budget(options.max_memory)?;
     split::claim(folder, if options.force { Overwrite::Replace } else { Overwrite::Refuse })?;
@@ -478,6 +485,14 @@ pub fn split_source(
         host.stage(Stage::CutStopped);
     }
     Ok(report)
+}
+
+/// The first mask next to the panoramas, if other masks are given.
+fn ignored_mask(options: &SplitOptions, source: &Footage) -> Option<PathBuf> {
+    let given = options.masking.masks.as_ref().filter(|_| source.film.is_none())?.canonicalize().ok();
+    let beside = |frame: &SourceFrame| split::find_mask(frame.files.first()?, &frame.stem, None);
+    let is_other = |path: &PathBuf| path.parent().and_then(|folder| folder.canonicalize().ok()) != given;
+    source.frames.iter().filter_map(beside).find(is_other)
 }
 
 /// File that `gausset mask` leaves in a mask folder even without detections.

@@ -148,6 +148,63 @@ fn a_track_of_other_seconds_is_refused_before_the_first_frame() {
 }
 
 #[test]
+fn masks_of_another_frame_selection_are_refused() {
+    let place = Place::new();
+    let pool = Pool::new(1);
+    let shown: Vec<_> =
+        (0..10).map(|k| Room::FOR_REGISTRATION.panorama(128, &room::pose(k, 40), &pool)).collect();
+    let test = "masks_of_another_frame_selection_are_refused";
+    if !write_video(test, &place.path("tour.mp4"), 128, &shown) {
+        return;
+    }
+    let split_at = |output: &str, fps: Option<f64>, start: f64, masks: Option<&str>| {
+        let mut options = SplitOptions::new(place.path("tour.mp4"), place.path(output));
+        options.views.size = Some(32);
+        options.frames.fps = fps;
+        options.frames.start = start;
+        options.frames.select.select = fps.is_none().then_some(SelectBy::All);
+        options.masking.masks = masks.map(|masks| place.path(masks));
+        options.force = true;
+        run(|host| split(&options, host)).0
+    };
+    split_at("a", Some(1.0), 0.0, None).unwrap();
+    // As `gausset mask` leaves it with the masks.
+    place.write("masks/frames.jsonl", place.read("a/frames.jsonl"));
+    place.write("masks/frame_000000.png", png(128, 64, PngPixels::Grey8(&[0; 128 * 64]), &[]).unwrap());
+    split_at("a", Some(1.0), 0.0, Some("masks")).unwrap();
+    assert!(place.path("a/masks/view00/frame_000000.jpg.png").is_file());
+    for (fps, start) in [(Some(2.0), 0.0), (Some(1.0), 0.5), (None, 0.0)] {
+        let refused = split_at("b", fps, start, Some("masks"));
+        assert_refused(refused, "frames", "masks: are of other frames of the video by their frames.jsonl");
+    }
+    // A split without a selection keeps no times of earlier frames.
+    split_at("a", None, 0.0, None).unwrap();
+    assert!(!place.path("a/frames.jsonl").exists());
+}
+
+#[test]
+fn masks_next_to_the_panoramas_are_ignored_where_others_are_given() {
+    let place = Place::with_walk("p", 2);
+    let mask = png(256, 128, PngPixels::Grey8(&[0; 256 * 128]), &[]).unwrap();
+    place.write("walk/masks/p0.jpg.png", &mask);
+    place.write("walk/p0.jpg.png", &mask);
+    place.write("given/p1.png", &mask);
+    let masks_of = |output: &str, masks: Option<&str>| {
+        let mut options = SplitOptions::new(place.path("walk"), place.path(output));
+        options.views.size = Some(32);
+        options.masking.masks = masks.map(|masks| place.path(masks));
+        let (done, warnings) = run(|host| split(&options, host));
+        done.unwrap();
+        let masked = |k: u32| place.path(&format!("{output}/masks/view00/p{k}.jpg.png")).is_file();
+        ([masked(0), masked(1)], warnings.matches("next to the panoramas are ignored").count())
+    };
+    assert_eq!(masks_of("a", None), ([true, false], 0));
+    assert_eq!(masks_of("b", Some("given")), ([false, true], 1));
+    std::fs::remove_file(place.path("walk/p0.jpg.png")).unwrap();
+    assert_eq!(masks_of("c", Some("walk/../walk/masks")), ([true, false], 0));
+}
+
+#[test]
 fn a_film_whose_exposure_jumps_is_made_alike() {
     const FRAMES: usize = 6;
     /// Number of frames with the original exposure.

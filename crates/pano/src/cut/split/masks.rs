@@ -183,18 +183,18 @@ fn video_mask_names(stem: &str) -> [String; 3] {
     [format!("{stem}.png"), format!("{stem}.jpg.png"), format!("{stem}_mask.png")]
 }
 
-/// The mask file of a frame, if there is one: `DIR/NAME.png`, `DIR/STEM.png` or `DIR/STEM_mask.png` in the mask folder
-/// or in `masks` next to the frame, or a file in the frame's own folder.
+/// The mask file of a frame, if there is one: `DIR/NAME.png`, `DIR/STEM.png` or `DIR/STEM_mask.png` in the mask folder.
+/// Without a mask folder, in `masks` next to the frame, or in the frame's own folder.
 #[must_use]
 pub fn find_mask(file: &Path, stem: &str, masks: Option<&Path>) -> Option<PathBuf> {
     let name = file.file_name()?.to_string_lossy().into_owned();
     let own = file.file_stem()?.to_string_lossy().into_owned();
     let beside = file.parent()?;
-    let folders = [masks.map(Path::to_owned), Some(beside.join("masks"))];
-    let in_folders = folders.into_iter().flatten().flat_map(|folder| {
+    let folder = masks.map_or_else(|| beside.join("masks"), Path::to_owned);
+    let in_folder =
         [format!("{name}.png"), format!("{own}.png"), format!("{own}_mask.png"), format!("{stem}.png")]
-            .map(|candidate| folder.join(candidate))
-    });
+            .map(|candidate| folder.join(candidate));
     let beside = [format!("{name}.png"), format!("{own}_mask.png")].map(|candidate| beside.join(candidate));
-    in_folders.chain(beside).find(|path| path.is_file())
+    let beside = beside.into_iter().filter(|_| masks.is_none());
+    in_folder.into_iter().chain(beside).find(|path| path.is_file())
 }
