@@ -385,6 +385,7 @@ mod tests {
             input: path.clone(),
             spz_frame: None,
             data: None,
+            images: None,
             device: DeviceOptions::default(),
             threads: 1,
         };
