@@ -195,7 +195,7 @@ mod tests {
     fn panoramas_that_cannot_be_trained_whole_are_refused_before_the_work() {
         let folder = tempfile::tempdir().unwrap();
         let path = folder.path().join("a");
-        let mut check = |bytes: &[u8]| {
+        let check = |bytes: &[u8]| {
             std::fs::write(&path, bytes).unwrap();
             check_file(&path).err().map(|failure| failure.message)
         };
