@@ -191,7 +191,9 @@ fn another_option_is_named_and_replaces_nothing_without_force() {
 fn the_folder_of_a_run_stands_for_it_and_its_photographs_may_be_elsewhere() {
     let workshop = workshop();
     std::fs::write(workshop.path("photos/broken.png"), b"not a picture").expect("a file");
-    let made = succeed(&workshop, &["run", "photos", "-o", "out", "--steps", "20", "--json"]).json();
+    let finished = run(&workshop, &["run", "photos", "-o", "out", "--steps", "20", "--json"]);
+    assert_eq!(finished.code, 1, "a photograph cannot be read: {finished:?}");
+    let made = finished.json();
     let left_out = made["left_out"].as_array().expect("a list");
     assert!(left_out.iter().any(|one| one["name"] == "broken.png"), "{made}");
     assert_eq!(made["unreadable"], 1);
@@ -219,8 +221,8 @@ fn the_folder_of_a_run_stands_for_it_and_its_photographs_may_be_elsewhere() {
     std::fs::rename(workshop.path("out"), workshop.path("other")).expect("rename");
     std::fs::remove_file(workshop.path("other/sparse/0/.gausset")).expect("the mark");
     std::fs::remove_dir_all(workshop.path("other/run")).expect("the run");
-    let again = succeed(&workshop, &["run", "moved", "-o", "other", "--steps", "5"]);
-    assert!(again.stderr.contains("the model of another program is used"), "{again:?}");
+    let again = run(&workshop, &["run", "moved", "-o", "other", "--steps", "5"]);
+    assert!(again.code == 1 && again.stderr.contains("the model of another program is used"), "{again:?}");
 }
 
 /// The state after a kill during the evaluation: splats and a folder `eval`, but no report and no last log line.
