@@ -58,7 +58,12 @@ def main() -> None:
     lenses = [torch.tensor(camera.K, dtype=torch.float32)[None] for camera in data.cameras]
     places = np.stack([-(p[0, :3, :3].T @ p[0, :3, 3]).numpy() for p in poses])
     extent = 1.1 * np.linalg.norm(places - places.mean(0), axis=1).max()
-    images = {int(k): torch.tensor(data.image(k)[..., :3], dtype=torch.float32) / 255 for k in data.train}
+    # Pixels that undistortion leaves empty do not count (gsplat crops them).
+    masks, images = {}, {}
+    for k in map(int, data.train):
+        mask = data.mask(k)
+        masks[k] = torch.tensor(True if mask is None else mask).expand(data.cameras[k].height, data.cameras[k].width)
+        images[k] = torch.tensor(data.image(k)[..., :3], dtype=torch.float32) / 255 * masks[k][..., None]
 
     started = time.process_time()
     points = torch.tensor((data.points - centre) * scale, dtype=torch.float32)
@@ -108,7 +113,7 @@ def main() -> None:
         )
         if not is_mcmc:
             strategy.step_pre_backward(splats, optimizers, state, step, info)
-        loss = l1_ssim(image[0], images[index], SSIM)
+        loss = l1_ssim(image[0] * masks[index][..., None], images[index], SSIM)
         if is_mcmc:
             loss = loss + 0.01 * splats["opacities"].sigmoid().mean() + 0.01 * splats["scales"].exp().mean()
         loss.backward()

@@ -27,8 +27,8 @@ const MAX_PROBED_PIXELS: u64 = 1 << 25;
 /// Fraction of kept pixels below which a mask is probably inverted.
 const FEW_PIXELS: f64 = 0.05;
 
-/// The mask of each image in a folder of masks, by the conventions of [this module](self); an image has one or two names,
-/// relative to `images`.
+/// The mask of each image in a folder of masks, named as for training (docs/reference/datasets.md); an image has one or two
+/// names, relative to `images`.
 #[must_use]
 pub fn find_masks(folder: &Path, images: &Path, names: &[[&str; 2]]) -> Vec<Option<PathBuf>> {
     MaskFinder::new(Some(folder), images, images).find(names.iter().copied())
