@@ -48,7 +48,7 @@ pub(crate) const WORK_FOLDER_KIND: &str = "alignment";
 pub struct AlignJob {
     /// Folder of the images.
     pub image_folder: PathBuf,
-    /// The masks (0 = ignore), by the names of their images ([`masks_in`] finds those named `NAME.png`).
+    /// The masks (0 = ignore), by the names of their images ([`crate::masks_in`] finds those named `NAME.png`).
     pub masks: BTreeMap<String, PathBuf>,
     /// Files with the metadata of images that have none themselves, by the names of the images.
     pub metadata: BTreeMap<String, PathBuf>,
