@@ -122,7 +122,7 @@ pub fn clean_run(options: &CleanOptions, host: &mut Host<'_>) -> Result<CleanRes
         cleaned = file.with_splats(cleaned.scene().into_owned(), 0);
     }
     let saved = splat::save(&Disk, output, &cleaned, &save, &write)?;
-    for line in saved.losses() {
+    for line in saved.losses().into_iter().chain(saved.coarse_positions()) {
         host.warn("the splats", format!("{}: {line}", output.display()));
     }
     let bytes = saved.bytes;

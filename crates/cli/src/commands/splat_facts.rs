@@ -153,21 +153,12 @@ pub(super) fn print_conversion(converted: &ConversionResult, output: &Path, no_s
         None => String::new(),
     };
     console.note(format!("{output}: {} splats, {size}{bits}", count_of(&converted.written)));
-    let mut parts = Vec::new();
-    if !saved.lost.is_empty() {
-        parts.push(format!("not stored: {}", saved.lost.join(", ")));
+    let losses = saved.losses();
+    if !losses.is_empty() {
+        console.note(format!("{output}: {}", losses.join("; ")));
     }
-    let clipped: Vec<String> =
-        saved.clipped.iter().map(|(what, count)| format!("{what} ({} splats)", grouped(*count))).collect();
-    if !clipped.is_empty() {
-        parts.push(format!("clipped to the range of the format: {}", clipped.join(", ")));
-    }
-    if !parts.is_empty() {
-        console.note(format!("{output}: {}", parts.join("; ")));
-    }
-    if let Some(positions) = saved.positions.filter(|positions| positions.is_coarse) {
-        let line = format!("{output}: {positions}, more than its splats are wide; .glb and .ply keep them");
-        console.warn("the splats", line);
+    if let Some(line) = saved.coarse_positions() {
+        console.warn("the splats", format!("{output}: {line}"));
     } else if let Some(positions) = saved.positions {
         console.note(format!("{output}: {positions}"));
     }

@@ -183,9 +183,9 @@ pub fn export(options: &ExportOptions) -> Result<ExportResult, Failure> {
     }
     let stored = if options.form.has_panoramas() {
         let stored = export::stored_poses(&source, &poses, &read_manifest(&options.folder));
-        stored.map_err(|frame| {
+        stored.map_err(|missing| {
             let folder = options.folder.display();
-            frames(format!("{folder}: {MANIFEST}: tilt of {frame} is missing; split the panoramas again"))
+            frames(format!("{folder}: {MANIFEST}: {missing}; split the panoramas again"))
         })?
     } else {
         poses.clone()

@@ -53,18 +53,21 @@ pub struct SaveReport {
 }
 
 impl SaveReport {
-    /// What the file lacks, a line each.
+    /// What the file lacks beside exact positions, a line each.
     #[must_use]
     pub fn losses(&self) -> Vec<String> {
         let clipped = self.clipped.iter().map(|(what, count)| format!("{what} ({} splats)", grouped(*count)));
         let groups =
             [("not stored", self.lost.clone()), ("clipped to the range of the format", clipped.collect())];
         let listed = groups.into_iter().filter(|(_, items)| !items.is_empty());
-        let listed = listed.map(|(what, items)| format!("{what}: {}", items.join(", ")));
-        let coarse = self.positions.filter(|positions| positions.is_coarse);
-        let coarse = coarse
-            .map(|positions| format!("{positions}, more than its splats are wide; .glb and .ply keep them"));
-        listed.chain(coarse).collect()
+        listed.map(|(what, items)| format!("{what}: {}", items.join(", "))).collect()
+    }
+
+    /// A line about positions that are visibly rounded.
+    #[must_use]
+    pub fn coarse_positions(&self) -> Option<String> {
+        let positions = self.positions.filter(|positions| positions.is_coarse)?;
+        Some(format!("{positions}, more than its splats are wide; .glb and .ply keep them"))
     }
 
     /// Records the loss of a format that stores only splat values, up to an SH degree.

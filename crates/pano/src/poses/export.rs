@@ -72,16 +72,24 @@ pub fn panorama_poses(description: &SplitDescription, poses: &AlignedPoses) -> V
         .collect()
 }
 
+/// The manifest of a split does not record by how much a panorama was levelled.
+#[derive(Clone, Debug, PartialEq, Eq, thiserror::Error)]
+#[error("tilt of {frame} is missing")]
+pub struct MissingTilt {
+    /// Name of the panorama.
+    pub frame: String,
+}
+
 /// The poses of the panoramas as they are stored: those of levelled panoramas, with the tilts that the manifest of their
 /// split records.
 ///
 /// # Errors
-/// The name of a frame without a recorded tilt.
+/// A frame has no recorded tilt.
 pub fn stored_poses(
     description: &SplitDescription,
     poses: &AlignedPoses,
     manifest: &[ManifestLine],
-) -> Result<AlignedPoses, String> {
+) -> Result<AlignedPoses, MissingTilt> {
     if !description.levelled {
         return Ok(poses.clone());
     }
@@ -90,7 +98,8 @@ pub fn stored_poses(
     let mut poses = poses.clone();
     for frame in &mut poses.frames {
         let Some(level_from_world) = frame.pose() else { continue };
-        let tilt = *tilts.get(frame.name.as_str()).ok_or_else(|| frame.name.clone())?;
+        let tilt =
+            *tilts.get(frame.name.as_str()).ok_or_else(|| MissingTilt { frame: frame.name.clone() })?;
         let pano_from_level = Pose { rotation: pano_from_level(tilt), translation: [0.0; 3] };
         let pose = pano_from_level.compose(&level_from_world);
         (frame.rotation, frame.translation) = (Some(pose.quaternion()), Some(pose.translation));
@@ -357,7 +366,10 @@ mod tests {
                 }
             }
         }
-        assert_eq!(stored_poses(&description, &poses, &manifest[..1]), Err("c".to_owned()));
+        assert_eq!(
+            stored_poses(&description, &poses, &manifest[..1]),
+            Err(MissingTilt { frame: "c".to_owned() })
+        );
     }
 
     #[test]
