@@ -58,32 +58,37 @@ class Row:
     max_ms: float
 
 
-@dataclass(frozen=True)
-class _Event:
+@dataclass
+class _Span:
     path: tuple[str, ...]
     thread: int
     start: int
-    end: int
+    end: int | None = None
+    """`None` while it is open, and of a span that was open at the end of the block."""
+
+    def duration(self, until: int) -> int:
+        return (until if self.end is None else min(self.end, until)) - self.start
 
 
 class Profiler:
     """Measures from `with Profiler() as profiler:` (or its creation) to the end of the block (or now).
 
     Spans of the thread that made it are rows that add up: those of a parent and `unattributed` to the parent, those of
-    depth 0 to the wall time, to the nanosecond. Spans of other threads are rows of their own, next to the wall time.
-    `synchronize` is called at the begin and end of each span: for devices that compute while Python runs on, as
-    `torch.cuda.synchronize`.
+    depth 0 to the wall time, to the nanosecond. Open spans count with their time so far. Spans of other threads are
+    rows of their own, next to the wall time. `synchronize` is called at the begin and end of each span: for devices
+    that compute while Python runs on, as `torch.cuda.synchronize`.
     """
 
     def __init__(self, synchronize: Callable[[], object] | None = None) -> None:
         self._synchronize = synchronize
-        self._main = threading.get_ident()
+        self._lock = threading.Lock()
         self._begin()
 
     def _begin(self) -> None:
+        self._threads: list[str] = []
         self._local = threading.local()
-        self._threads = {self._main: "main"}
-        self._events: list[_Event] = []
+        self._thread("main")
+        self._spans: list[_Span] = []
         self._end: int | None = None
         self._start = time.perf_counter_ns()
 
@@ -94,25 +99,39 @@ class Profiler:
     def __exit__(self, *_: object) -> None:
         self._end = time.perf_counter_ns()
 
+    def _thread(self, name: str) -> int:
+        """Number of this thread: 0 is the main one, others in the order of their first span."""
+        number: int | None = getattr(self._local, "thread", None)
+        if number is None:
+            with self._lock:
+                number = self._local.thread = len(self._threads)
+                self._threads.append(name)
+        return number
+
     @contextlib.contextmanager
     def span(self, name: str) -> Iterator[None]:
         """A span: `with profiler.span("render"):`, or `@profiler.span("render")` before a function."""
         if not name or "/" in name:
             raise ArgumentError(f"name: {name!r} (expected a name without `/`)", "argument")
-        thread = threading.get_ident()
-        self._threads.setdefault(thread, threading.current_thread().name)
-        path = (*getattr(self._local, "path", ()), name)
-        self._local.path = path
+        if self._end is not None:
+            yield
+            return
+        local = self._local
+        path = (*getattr(local, "path", ()), name)
+        thread = self._thread(threading.current_thread().name)
         if self._synchronize is not None:
             self._synchronize()
-        start = time.perf_counter_ns()
+        local.path = path
+        span = _Span(path, thread, time.perf_counter_ns())
+        self._spans.append(span)
         try:
             yield
             if self._synchronize is not None:
                 self._synchronize()
         finally:
-            self._events.append(_Event(path, thread, start, time.perf_counter_ns()))
-            self._local.path = path[:-1]
+            if self._end is None:
+                span.end = time.perf_counter_ns()
+            local.path = path[:-1]
 
     @property
     def wall(self) -> float:
@@ -125,60 +144,62 @@ class Profiler:
     def values(self, path: str) -> NDArray[np.float64]:
         """Seconds of each span with this path, such as `step/render`, in the order of their ends."""
         names = tuple(path.split("/"))
-        return np.array([(e.end - e.start) / 1e9 for e in list(self._events) if e.path == names])
+        ended = sorted((s.end, s.start) for s in list(self._spans) if s.path == names and s.end is not None)
+        return np.array([(end - start) / 1e9 for end, start in ended])
 
     def rows(self) -> list[Row]:
         """Rows of the thread that made the profiler, depth first, children in the order of their first begin."""
-        return self._rows(self._wall(), self._main)
+        return [row for row, _ in self._rows(self._wall(), True)]
 
-    def _rows(self, wall: int, thread: int | None) -> list[Row]:
-        """Rows of one thread, or of all but the main one."""
-        of_path: dict[tuple[str, ...], list[int]] = {}
-        events = [e for e in list(self._events) if (e.thread != self._main if thread is None else e.thread == thread)]
-        for event in sorted(events, key=lambda e: (e.start, -e.end)):
-            of_path.setdefault(event.path, []).append(event.end - event.start)
+    def _rows(self, wall: int, is_main: bool) -> list[tuple[Row, list[int]]]:
+        """Rows of the main thread or of all others, with the time of each call."""
+        until = self._start + wall
+        of_path: dict[tuple[str, ...], list[_Span]] = {}
+        # By begin: the parent of a span comes before it.
+        for span in list(self._spans):
+            if (span.thread == 0) == is_main and span.start <= until:
+                of_path.setdefault(span.path, []).append(span)
         children: dict[tuple[str, ...], list[tuple[str, ...]]] = {}
         for path in of_path:
-            # A span that is still open is no row; its children are those of its parent.
-            parent = path[:-1]
-            while parent and parent not in of_path:
-                parent = parent[:-1]
-            children.setdefault(parent, []).append(path)
-        rows: list[Row] = []
+            children.setdefault(path[:-1], []).append(path)
+        totals = {path: sum(span.duration(until) for span in spans) for path, spans in of_path.items()}
+        rows: list[tuple[Row, list[int]]] = []
 
         def add(path: tuple[str, ...], depth: int) -> None:
             below = children.get(path, [])
-            inner = sum(sum(of_path[child]) for child in below)
-            total = sum(of_path[path]) if path else wall
+            inner = sum(totals[child] for child in below)
+            total = totals[path] if path else wall
             if path:
-                rows.append(_row(path, depth - 1, of_path[path], total, inner, wall))
+                calls = [span.duration(until) for span in of_path[path] if span.end is not None]
+                rows.append((_row(path, "span", depth - 1, calls, total, inner, wall), calls))
             for child in below:
                 add(child, depth + 1)
-            if below and (path or thread is not None):
-                rows.append(_row((*path, UNATTRIBUTED), depth, [], total - inner, 0, wall))
+            if (below and path) or (is_main and not path):
+                rows.append((_row((*path, UNATTRIBUTED), UNATTRIBUTED, depth, [], total - inner, 0, wall), []))
 
         add((), 0)
         return rows
 
     def __str__(self) -> str:
-        wall, main = self._wall(), len(self._threads) > 1
-        text = _table("critical path" if main else "", self._rows(wall, self._main), wall)
-        return text + ("\n\n" + _table("other threads", self._rows(wall, None), None) if main else "")
+        wall, others = self._wall(), len(self._threads) > 1
+        text = _table("critical path" if others else "", [row for row, _ in self._rows(wall, True)], wall)
+        if others:
+            text += "\n\n" + _table("other threads", [row for row, _ in self._rows(wall, False)], None)
+        return text
 
     def as_dict(self) -> dict[str, Any]:
         """The profile in the form of `profile.json` of the program. Rows of spans have `values_ms` besides."""
         wall = self._wall()
 
-        def listed(thread: int | None) -> list[dict[str, Any]]:
-            rows = self._rows(wall, thread)
-            of_row = ((self.values(row.path) * 1e3).tolist() if row.kind == "span" else [] for row in rows)
-            return [{**asdict(row), "cpu_ms": None, "values_ms": values} for row, values in zip(rows, of_row)]
+        def listed(is_main: bool) -> list[dict[str, Any]]:
+            rows = self._rows(wall, is_main)
+            return [{**asdict(row), "cpu_ms": None, "values_ms": [c / 1e6 for c in calls]} for row, calls in rows]
 
         return {
             "wall_ms": wall / 1e6,
-            "rows": listed(self._main),
+            "rows": listed(True),
             "worker_threads": len(self._threads) - 1,
-            "worker_rows": listed(None),
+            "worker_rows": listed(False),
             "counters": [],
             "dropped_spans": 0,
             "median_relative_error": 0.0,
@@ -186,22 +207,23 @@ class Profiler:
 
     def trace(self) -> dict[str, Any]:
         """The spans in the Trace Event Format, for <https://ui.perfetto.dev> and `chrome://tracing`."""
-        numbers = {thread: k for k, thread in enumerate(self._threads)}
+        until = self._start + self._wall()
         names = [
-            {"ph": "M", "name": "thread_name", "pid": 1, "tid": k, "args": {"name": self._threads[thread]}}
-            for thread, k in numbers.items()
+            {"ph": "M", "name": "thread_name", "pid": 1, "tid": thread, "args": {"name": name}}
+            for thread, name in enumerate(self._threads)
         ]
         spans = [
             {
                 "ph": "X",
                 "cat": "span",
-                "name": event.path[-1],
+                "name": span.path[-1],
                 "pid": 1,
-                "tid": numbers[event.thread],
-                "ts": (event.start - self._start) / 1e3,
-                "dur": (event.end - event.start) / 1e3,
+                "tid": span.thread,
+                "ts": (span.start - self._start) / 1e3,
+                "dur": span.duration(until) / 1e3,
             }
-            for event in sorted(self._events, key=lambda e: (e.start, -e.end))
+            for span in list(self._spans)
+            if span.start <= until
         ]
         return {"displayTimeUnit": "ms", "traceEvents": names + spans}
 
@@ -213,13 +235,15 @@ class Profiler:
         (folder / "trace.json").write_text(json.dumps(self.trace()) + "\n")
 
 
-def _row(path: tuple[str, ...], depth: int, values: list[int], total: int, inner: int, wall: int) -> Row:
+def _row(
+    path: tuple[str, ...], kind: str, depth: int, values: list[int], total: int, inner: int, wall: int
+) -> Row:
     found = np.array(values or [0]) / 1e6
     return Row(
         path="/".join(path),
         name=path[-1],
         depth=depth,
-        kind="span" if values else UNATTRIBUTED,
+        kind=kind,
         count=len(values),
         total_ms=total / 1e6,
         self_ms=(total - inner) / 1e6,

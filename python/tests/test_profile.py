@@ -98,7 +98,37 @@ def test_a_report_within_open_spans_still_adds_up(clock):
         with profiler.span("render"):
             clock.tick(4)
         clock.tick(3)
-        assert totals(profiler) == [("run/step/render", 1, 4), ("unattributed", 0, 3)]
+        assert totals(profiler) == [
+            ("run", 0, 7),
+            ("run/step", 0, 7),
+            ("run/step/render", 1, 4),
+            ("run/step/unattributed", 0, 3),
+            ("run/unattributed", 0, 0),
+            ("unattributed", 0, 0),
+        ]
+        assert all(row.self_ms >= 0 for row in profiler.rows())
+
+
+def test_a_profile_ends_with_its_block(clock):
+    profiler = profile.Profiler()
+
+    @profiler.span("step")
+    def step():
+        clock.tick(5)
+
+    with profiler:
+        step()
+        over = profiler.span("over")
+        over.__enter__()
+        clock.tick(2)
+    clock.tick(100)
+    over.__exit__(None, None, None)
+    step()
+    assert totals(profiler) == [("step", 1, 5), ("over", 0, 2), ("unattributed", 0, 0)]
+    assert [event["dur"] for event in profiler.trace()["traceEvents"] if event["ph"] == "X"] == [5e-3, 2e-3]
+    with profiler:
+        clock.tick(1)
+    assert totals(profiler) == [("unattributed", 0, 1)]
 
 
 def test_other_threads_have_rows_of_their_own(clock):
@@ -108,16 +138,19 @@ def test_other_threads_have_rows_of_their_own(clock):
         with profiler.span("decode"):
             clock.tick(50)
 
-    thread = threading.Thread(target=work, name="loader")
-    with profiler.span("step"):
-        thread.start()
-        thread.join()
-    assert totals(profiler) == [("step", 1, 50), ("unattributed", 0, 0)]
+    with profiler.span("step"), profiler.span("decode"):
+        # The second thread may get the identifier of the first.
+        for name in ["loader", "writer"]:
+            thread = threading.Thread(target=work, name=name)
+            thread.start()
+            thread.join()
+    assert totals(profiler)[:2] == [("step", 1, 100), ("step/decode", 1, 100)]
     found = profiler.as_dict()
-    assert found["worker_threads"] == 1 and [row["path"] for row in found["worker_rows"]] == ["decode"]
+    assert found["worker_threads"] == 2 and [row["path"] for row in found["worker_rows"]] == ["decode"]
+    assert found["worker_rows"][0]["values_ms"] == [50e-6, 50e-6]
     assert "other threads" in str(profiler)
-    names = {event["args"]["name"] for event in profiler.trace()["traceEvents"] if event["ph"] == "M"}
-    assert names == {"main", "loader"}
+    names = [event["args"]["name"] for event in profiler.trace()["traceEvents"] if event["ph"] == "M"]
+    assert names == ["main", "loader", "writer"]
 
 
 def test_a_device_is_waited_for(clock):
