@@ -5,6 +5,7 @@ use std::fmt::Write;
 use crate::profile::{Profile, Row, RowKind};
 use crate::stats::MEDIAN_RELATIVE_ERROR;
 use crate::table::{number, write_table};
+use crate::tracks::TrackRow;
 
 /// Changes below this many standard errors are noise.
 const SIGNIFICANCE_THRESHOLD: f64 = 3.0;
@@ -61,14 +62,10 @@ impl Change {
     }
 }
 
-/// All spans of two profiles that ended at least once, largest difference first.
+/// All spans that ended at least once and all work of devices in two profiles, largest difference first.
 #[must_use]
 pub fn changes(before: &Profile, after: &Profile) -> Vec<Change> {
-    let spans = |profile: &Profile| -> Vec<Row> {
-        let rows = profile.rows.iter().filter(|row| row.kind == RowKind::Span && row.count > 0);
-        rows.cloned().collect()
-    };
-    let (old, new) = (spans(before), spans(after));
+    let (old, new) = (measured(before), measured(after));
     let find = |rows: &[Row], path: &str| rows.iter().find(|row| row.path == path).cloned();
     let mut changes: Vec<Change> =
         old.iter().map(|row| change(&row.path, Some(row), find(&new, &row.path).as_ref())).collect();
@@ -76,6 +73,19 @@ pub fn changes(before: &Profile, after: &Profile) -> Vec<Change> {
     changes.extend(added.map(|row| change(&row.path, None, Some(row))));
     changes.sort_by(|a, b| b.difference_ms().abs().total_cmp(&a.difference_ms().abs()));
     changes
+}
+
+/// Spans that ended, and intervals of devices by track and name.
+fn measured(profile: &Profile) -> Vec<Row> {
+    let spans = profile.rows.iter().filter(|row| row.kind == RowKind::Span && row.count > 0);
+    let on_track = |row: &TrackRow| Row {
+        path: format!("{}/{}", row.track, row.name),
+        count: row.count,
+        median_ms: row.median_ms,
+        std_ms: row.std_ms,
+        ..Row::default()
+    };
+    spans.cloned().chain(profile.tracks.iter().map(on_track)).collect()
 }
 
 fn change(path: &str, before: Option<&Row>, after: Option<&Row>) -> Change {
@@ -153,7 +163,9 @@ mod tests {
             std_ms,
             ..Row::default()
         };
-        Profile { rows: rows.iter().map(row).collect(), ..Profile::default() }
+        let (name, track) = ("blend".to_owned(), "gpu".to_owned());
+        let tracks = vec![TrackRow { track, name, count: 9, median_ms: 0.125, ..TrackRow::default() }];
+        Profile { rows: rows.iter().map(row).collect(), tracks, ..Profile::default() }
     }
 
     #[test]
@@ -180,6 +192,7 @@ mod tests {
                 ("step/new", ChangeKind::New),
                 ("step/old", ChangeKind::Gone),
                 ("step/sort", ChangeKind::Same),
+                ("gpu/blend", ChangeKind::Same),
             ]
         );
         // 1.2533 x 0.5 / sqrt(100) sampling error, 1/128 of the median from the buckets, on both sides.
