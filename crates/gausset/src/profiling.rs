@@ -14,14 +14,32 @@ use gausset_train::RunOutcome;
 
 use crate::Failure;
 
-/// Starts recording spans, counters and events.
-pub fn start() {
+/// A recording, which ends when this is dropped.
+#[must_use]
+#[derive(Debug)]
+pub struct Recording(());
+
+impl Drop for Recording {
+    fn drop(&mut self) {
+        switch_off();
+    }
+}
+
+/// Starts recording spans, counters and events, without those of an earlier job.
+pub fn start() -> Recording {
     set_worker_callbacks(WorkerCallbacks {
         begin: gausset_prof::start_worker_span,
         end: gausset_prof::end_worker_span,
     });
     gausset_prof::set_enabled(true);
     gausset_prof::set_trace(true);
+    gausset_prof::reset();
+    Recording(())
+}
+
+fn switch_off() {
+    gausset_prof::set_enabled(false);
+    gausset_prof::set_trace(false);
 }
 
 /// Stops the recording of a training and writes it into the run folder.
@@ -52,8 +70,7 @@ pub fn stop(engine: &mut dyn Engine, about: &[(&str, String)]) -> (Profile, Trac
 
 /// Stops the recording of a job that has no engine.
 pub fn stop_recording(about: &[(&str, String)]) -> (Profile, Trace) {
-    gausset_prof::set_enabled(false);
-    gausset_prof::set_trace(false);
+    switch_off();
     let (mut profile, trace) = (gausset_prof::snapshot(), gausset_prof::trace());
     profile.about = about.iter().map(|(name, value)| ((*name).to_owned(), value.clone())).collect();
     (profile, trace)
@@ -120,4 +137,22 @@ pub fn save(profile: &Profile, trace: &Trace, folder: &Path) -> Result<(), Failu
     write_atomic(&Disk, &profile_csv_path(folder), |file| file.write_all(profile.to_csv().as_bytes()))?;
     write_atomic(&Disk, &trace_path(folder), |file| trace.write_chrome(file))?;
     Ok(())
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn a_recording_has_nothing_of_an_earlier_one_and_ends_when_it_is_dropped() {
+        let first = start();
+        drop(gausset_prof::span("first"));
+        drop(first);
+        assert!(!gausset_prof::is_enabled());
+        let _second = start();
+        drop(gausset_prof::span("second"));
+        let (profile, _) = stop_recording(&[]);
+        let names: Vec<&str> = profile.rows.iter().map(|row| row.name.as_str()).collect();
+        assert_eq!(names, ["second", "unattributed"]);
+    }
 }

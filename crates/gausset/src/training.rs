@@ -220,6 +220,8 @@ pub struct Trainer {
     lost_at: Option<u64>,
     /// The block that the run trains, if it trains one.
     block: Option<Block>,
+    /// The profile that is being recorded.
+    recording: Option<profiling::Recording>,
 }
 
 /// If a device is lost again within this many steps, training does not retry.
@@ -237,12 +239,11 @@ impl Trainer {
             return Err(Failure::usage(line));
         }
         let engine = task.engine(&config, conditions, host)?;
-        if conditions.profile {
-            profiling::start();
-        }
+        let recording = conditions.profile.then(profiling::start);
         let dataset = Arc::new(dataset::open(&config.data.path, &config.open_options())?);
         let engine = task.with_enough_memory(engine, &dataset, conditions, host)?;
-        Self::open(task, config, engine, dataset, conditions, host)
+        let trainer = Self::open(task, config, engine, dataset, conditions, host)?;
+        Ok(Self { recording, ..trainer })
     }
 
     /// As [`Self::new`], with an opened dataset and engine.
@@ -296,12 +297,12 @@ impl Trainer {
             run.predict_time()?;
         }
         let curves = open_curves(&run, conditions, host);
-        Ok(Self { run, conditions, allow_missing, curves, lost_at: None, block: None })
+        Ok(Self { run, conditions, allow_missing, curves, lost_at: None, block: None, recording: None })
     }
 
     /// A trainer of an opened run.
     pub(crate) fn of_run(run: Run, conditions: RunSettings, allow_missing: bool) -> Self {
-        Self { run, conditions, allow_missing, curves: None, lost_at: None, block: None }
+        Self { run, conditions, allow_missing, curves: None, lost_at: None, block: None, recording: None }
     }
 
     /// A trainer of an opened run that is a part of another one.
@@ -370,7 +371,7 @@ impl Trainer {
         checkpoint: u64,
         host: &mut Host<'_>,
     ) -> Result<Self, Failure> {
-        let Self { run, conditions, block, .. } = self;
+        let Self { run, conditions, block, recording, .. } = self;
         let (folder, dataset, lost_at) = (run.folder().to_owned(), Arc::clone(run.dataset()), run.step());
         let deadline = run.deadline();
         let line = format!("{lost}; the run resumes from the checkpoint of step {checkpoint}");
@@ -393,7 +394,7 @@ impl Trainer {
         if let Some(deadline) = deadline {
             again.run.set_deadline(deadline);
         }
-        Ok(Self { lost_at: Some(lost_at), ..again })
+        Ok(Self { lost_at: Some(lost_at), recording, ..again })
     }
 
     /// Runs to the end, or until the job is asked to stop. If the device is lost, it is reopened and the run resumes

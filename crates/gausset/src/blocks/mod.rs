@@ -52,6 +52,8 @@ struct BlocksJob<'a, 'h> {
     coarse_seconds: [f64; 2],
     folder: BlocksFolder,
     settings: RunSettings,
+    /// The profile of the whole job, while it is recorded.
+    _recording: Option<profiling::Recording>,
     host: &'a mut Host<'h>,
 }
 
@@ -144,7 +146,7 @@ pub fn train_block(
         .filter(|&index| index < blocks)
         .ok_or_else(|| Failure::usage(format!("⟨block⟩: {block} is out of range (expected 1..{blocks})")))?;
     let given = folder.read_corrections(&division)?;
-    let mut job = BlocksJob { whole, coarse_seconds: [0.0; 2], folder, settings, host };
+    let mut job = BlocksJob { whole, coarse_seconds: [0.0; 2], folder, settings, _recording: None, host };
     let part = job.folder.block(index);
     if division.blocks[index].images.is_empty() {
         return Ok(Trained::nothing(part));
@@ -172,9 +174,7 @@ impl<'a, 'h> BlocksJob<'a, 'h> {
     ) -> Result<(Self, Box<dyn Engine>), Failure> {
         let config = task.first_config()?;
         let (engine, _) = task.engine(&config, settings, host)?;
-        if settings.profile {
-            profiling::start();
-        }
+        let recording = settings.profile.then(profiling::start);
         let dataset = Arc::new(dataset::open(&config.data.path, &config.open_options())?);
         warn_about_dataset(&dataset, host);
         let whole = match task {
@@ -192,7 +192,7 @@ impl<'a, 'h> BlocksJob<'a, 'h> {
         };
         host.report(Event::RunFolder(whole.folder().to_owned()));
         let folder = BlocksFolder::claim(whole.folder())?;
-        Ok((Self { whole, coarse_seconds: [0.0; 2], folder, settings, host }, engine))
+        Ok((Self { whole, coarse_seconds: [0.0; 2], folder, settings, _recording: recording, host }, engine))
     }
 
     /// Trains the coarse run and divides the scene, as far as neither is done.

@@ -67,7 +67,7 @@ pub fn mask(options: &MaskOptions, is_dry_run: bool, host: &mut Host<'_>) -> Res
         return mask_input(options, &input, others, is_dry_run, host);
     };
     profiling::claim_folder_outside(folder, &options.output)?;
-    profiling::start();
+    let _recording = profiling::start();
     let done = mask_input(options, &input, others, false, host);
     let (profile, trace) = profiling::stop_recording(&[
         ("folder", options.output.display().to_string()),

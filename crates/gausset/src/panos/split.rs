@@ -387,7 +387,7 @@ pub fn split(options: &SplitOptions, host: &mut Host<'_>) -> Result<SplitReport,
     }
     let Some(folder) = &options.profile else { return split_source(options, &source, host) };
     profiling::claim_folder_outside(folder, &options.output)?;
-    profiling::start();
+    let _recording = profiling::start();
     let report = split_source(options, &source, host);
     let (profile, trace) = profiling::stop_recording(&[
         ("folder", options.output.display().to_string()),

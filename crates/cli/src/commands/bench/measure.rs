@@ -141,7 +141,7 @@ pub(super) fn measure(
         report = engine.flush()?;
         Ok(())
     };
-    recording::start();
+    let _recording = recording::start();
     gausset_prof::set_trace(args.profile.is_some());
     let (mut wall, mut cpu) = (Vec::new(), Vec::new());
     for step in 0..WARM_UP + args.steps {
