@@ -1,6 +1,6 @@
 // Script of the page of one scene: unpacks the splats, renders them, and handles mouse and keyboard.
 
-import { Camera, add, scale, sub, length, placeOf } from './camera.js';
+import { Camera, add, scale, sub, length, placeOf, stepped } from './camera.js';
 import { fullScreen } from './controls.js';
 import { Input, fillHelp, inWords } from './input.js';
 import { unpack } from './sevens.js';
@@ -52,8 +52,9 @@ function go(index) {
 }
 function home() {
   if (!first) return;
+  if (scene.cameras.length && !first.isOwn) { go(0); return; }
   leave(); camera.set(first);
-  if (!scene.cameras.length && !first.isOwn) camera.fit(canvas.clientWidth / canvas.clientHeight);
+  if (!first.isOwn) camera.fit(canvas.clientWidth / canvas.clientHeight);
   jumped();
 }
 async function screenshot() {
@@ -73,7 +74,7 @@ const actions = {
   side: (axis) => { leave(); camera.side(axis); jumped(); },
   frame: (whole) => { leave(); if (whole) camera.face(scene.centre, wholeRadius); else camera.face(); jumped(); },
   up: () => { camera.up = camera.rot[1].map((v) => -v); status('up direction set from this view'); },
-  step: (by) => { const n = scene.cameras.length; if (n) go(((fixed + by) % n + n) % n); },
+  step: (by) => { if (scene.cameras.length) go(stepped(fixed, by, scene.cameras.length)); },
   copy: () => {
     const text = JSON.stringify({ camera_from_world: camera.pose(), fov: camera.fov, pivot: camera.pivot });
     navigator.clipboard.writeText(text).then(() => status('camera copied to the clipboard'), () => status('the browser does not allow access to the clipboard'));

@@ -51,6 +51,9 @@ export function matrix([w, x, y, z]) {
 // Centre of a camera, from the rows of its pose.
 export const placeOf = (pose) => [0, 1, 2].map((k) => -(pose[k] * pose[3] + pose[4 + k] * pose[7] + pose[8 + k] * pose[11]));
 
+// Index of the camera `by` after this one of `count`, around the ends; -1 is before the first and after the last.
+export const stepped = (index, by, count) => ((index < 0 && by < 0 ? by : index + by) % count + count) % count;
+
 const FARTHEST = 20; // radii of the scene
 const WIDEST = 110; // degrees
 

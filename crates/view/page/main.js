@@ -1,6 +1,6 @@
 // The page: connects panels, buttons, canvas and connection.
 
-import { Camera, add, scale, sub, length, dot, placeOf } from '/assets/camera.js';
+import { Camera, add, scale, sub, length, dot, placeOf, stepped } from '/assets/camera.js';
 import { fullScreen, showNumbers } from '/assets/controls.js';
 import { Link } from '/assets/link.js';
 import { Input, fillHelp, inWords } from '/assets/input.js';
@@ -100,7 +100,7 @@ const act = {
   },
   grid: () => { $('ground').checked = !$('ground').checked; showGround(); },
   up: () => { camera.up = camera.rot[1].map((v) => -v); status('the up direction is taken from this view'); },
-  step: (by) => { const list = ordered(); if (list.length) go(list[((list.indexOf(stage.fixed) + by) % list.length + list.length) % list.length]); },
+  step: (by) => { const list = ordered(); if (list.length) go(list[stepped(list.indexOf(stage.fixed), by, list.length)]); },
   pause: () => { if (scene.live) command(paused ? 'resume' : 'pause'); },
   key: () => { path.add(camera.copy()); pathText(); status(`${path.keys.length} views in the path`); },
   screenshot: () => stage.ask({ exact: true, moving: false }).then(({ bytes }) => keep('gausset-view.png', new Blob([bytes], { type: 'image/png' }))).catch((e) => status(e.message, true)),

@@ -217,7 +217,15 @@ fn a_page_of_a_run_begins_at_its_cameras_and_says_what_it_needs() {
     open(&mut browser, &path);
     assert_eq!(browser.value("document.title"), "scene");
     assert_eq!(browser.value("document.getElementById('camera').options.length > 2"), true);
-    assert_eq!(browser.value("document.getElementById('camera').value"), "0");
+    let camera = "document.getElementById('camera').value";
+    assert_eq!(browser.value(camera), "0");
+    // Home is this first view; from a free view, the camera before the first is the last.
+    let last = "String(document.getElementById('camera').options.length - 2)";
+    for (code, key, at) in [("KeyW", "w", "'-1'"), ("BracketLeft", "[", last), ("Home", "Home", "'0'")] {
+        browser.key("keyDown", code, key);
+        browser.wait_until(&format!("{camera} === {at}"));
+        browser.key("keyUp", code, key);
+    }
     assert_alone(&mut browser);
     // Without WebGL 2 the page shows a message, and the splats can still be downloaded.
     let none = "HTMLCanvasElement.prototype.getContext = () => null";
