@@ -250,6 +250,13 @@ fn a_training_ends_with_a_report_that_opens_from_disk() {
     std::fs::write(workshop.path("mine.html"), "<!doctype html>\nmine").expect("write");
     assert_eq!(workshop.run(&["report", "run", "-o", "mine.html"]).code, 2);
     assert_eq!(workshop.read("mine.html"), b"<!doctype html>\nmine");
+    // Nor is a page of Gausset replaced that holds splats.
+    workshop.succeed(&["convert", "run", "scene.html", "-q"]);
+    let scene = workshop.read("scene.html");
+    assert_eq!(workshop.run(&["report", "run", "-o", "scene.html"]).code, 2);
+    assert!(workshop.read("scene.html") == scene, "the same bytes");
+    workshop.succeed(&["report", "run", "-o", "with.html"]);
+    workshop.succeed(&["report", "run", "-o", "with.html", "--splats"]);
 
     let Some(mut browser) = browser("a_training_ends_with_a_report_that_opens_from_disk") else { return };
     for (file, has_splats) in [("run/report.html", false), ("with.html", true)] {

@@ -16,6 +16,7 @@ use gausset_io::atomic::{Disk, Overwrite, WriteError, WriteOptions, check_free, 
 use gausset_io::input;
 use gausset_io::input_files::InputFiles;
 use gausset_io::run_folder::{eval_folder, report_metrics_path, report_path};
+use gausset_page::scene::is_scene_page;
 use serde_json::Value;
 
 use self::page::ReportContent;
@@ -84,12 +85,12 @@ pub fn write_report(options: &ReportOptions, host: &mut Host<'_>) -> Result<Repo
     Ok(written)
 }
 
-/// Whether a file is a page written by Gausset.
+/// Whether a file is a report written by Gausset. A page of a scene holds splats.
 fn is_ours(path: &Path) -> bool {
     let mut start = Vec::new();
     let read =
         input::open(path, input::NO_LIMIT).and_then(|file| file.take(HEAD_BYTES).read_to_end(&mut start));
-    read.is_ok() && gausset_page::is_gausset_page(&start)
+    read.is_ok() && gausset_page::is_gausset_page(&start) && !is_scene_page(&start)
 }
 
 /// Whether a file is a `metrics.json` written by Gausset.
