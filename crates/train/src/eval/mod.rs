@@ -287,7 +287,9 @@ impl Evaluation {
             };
             // Must come first, while the device still holds the projection of this view.
             let mask = target.mask.as_deref();
-            let queries = haze::depth_queries(&image.camera, &image.pose, &dataset.points, mask);
+            let mut queries = haze::depth_queries(&image.camera, &image.pose, &dataset.points, mask);
+            // Depths of the dataset, in the unit of the splats.
+            queries.iter_mut().for_each(|query| query.depth *= self.similarity.scale as f32);
             let weights = match queries.is_empty() {
                 false => engine.weight_in_front(&image.camera, &pose, &self.surface_options, &queries)?,
                 true => None,

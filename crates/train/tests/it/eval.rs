@@ -195,7 +195,7 @@ fn fog_before_a_camera_is_haze_and_what_it_hides_is_not_covisible() {
     let view = &dataset.images[dataset.split.test[0]];
     let turn = record.saved_from_dataset();
     let from_camera = turn.apply_to_pose(&view.pose).inverse();
-    let mut foggy = splats;
+    let mut foggy = splats.clone();
     let place = from_camera.apply([0.0, 0.0, 0.3]).map(|v| v as f32);
     let sh = vec![0.0; foggy.sh_stride()];
     foggy.push(place, [-1.0; 3], [1.0, 0.0, 0.0, 0.0], 1.5, &sh);
@@ -203,6 +203,20 @@ fn fog_before_a_camera_is_haze_and_what_it_hides_is_not_covisible() {
     let (before, after) = (clear.scores.haze.unwrap(), fog.scores.haze.unwrap());
     assert!(after > before + 0.2, "{before} {after}");
     assert!(fog.scores.covisible_share.unwrap() < 0.5 * share, "{:?}", fog.scores);
+
+    // Splats in another unit have the same haze; only the near plane, in their unit, is another one.
+    let eight = Similarity { scale: 8.0, ..Similarity::IDENTITY };
+    let mut scaled = splats.clone();
+    eight.apply_to_splats(&mut scaled);
+    engine.load(TrainState::new(scaled, Vec::new())).unwrap();
+    let render = RenderOptions::default();
+    let options = EvalOptions {
+        splats_from_dataset: turn.then(&eight),
+        render: RenderOptions { near_plane: 8.0 * render.near_plane, ..render },
+        ..eval_options(Split::Test)
+    };
+    let scaled = eval(&mut engine, &options, None).scores.haze.unwrap();
+    assert!((scaled - before).abs() < 1e-3, "{scaled} {before}");
 
     // During training only the image metrics are measured.
     let quick = score(
