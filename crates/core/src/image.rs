@@ -132,19 +132,20 @@ impl TargetImage {
         out
     }
 
-    /// Downscales interleaved RGB colours of an image of this `width` to `1 / factor`, each the mean of its block.
-    /// Columns and rows that do not fill a block are cut off, as in [`Self::downscaled`].
+    /// Downscales interleaved RGB colours of a render of this image to `1 / factor`, each the mean of the pixels of its
+    /// block that are not masked; black if there are none. Columns and rows that do not fill a block are cut off, as in
+    /// [`Self::downscaled`].
     #[must_use]
-    pub fn downscaled_colours(colours: &[f32], width: u32, factor: u32) -> Vec<f32> {
-        let (stride, side) = (3 * width as usize, factor as usize);
-        let (columns, rows) = (width as usize / side, colours.len() / stride / side);
+    pub fn downscaled_colours(&self, colours: &[f32], factor: u32) -> Vec<f32> {
+        let (stride, side) = (self.width as usize, factor as usize);
+        let (columns, rows) = (stride / side, self.height as usize / side);
+        let is_kept = |i: &usize| self.mask.as_ref().is_none_or(|mask| mask[*i] != 0);
         let block = |y: usize, x: usize, c: usize| {
-            let rows = colours.chunks_exact(stride).skip(y * side).take(side);
-            let sum: f64 = rows
-                .flat_map(|row| row[3 * x * side + c..].iter().step_by(3).take(side))
-                .map(|&v| f64::from(v))
-                .sum();
-            (sum / (side * side) as f64) as f32
+            let rows = (y * side..(y + 1) * side).map(|row| row * stride + x * side);
+            let pixels = rows.flat_map(|first| first..first + side).filter(is_kept);
+            let (sum, kept) =
+                pixels.fold((0.0, 0.0), |(sum, kept), i| (sum + f64::from(colours[3 * i + c]), kept + 1.0));
+            if kept > 0.0 { (sum / kept) as f32 } else { 0.0 }
         };
         (0..3 * rows * columns).map(|i| block(i / 3 / columns, i / 3 % columns, i % 3)).collect()
     }
@@ -183,12 +184,15 @@ mod tests {
         // 5x3 pixels: the last column and row fill no block.
         let rgb: Vec<u8> = (0..45).map(|i| (i * 37 % 251) as u8).collect();
         let colours: Vec<f32> = rgb.iter().map(|&v| f32::from(v)).collect();
-        let picture = TargetImage { width: 5, height: 3, rgb, alpha: None, mask: None }.downscaled(2);
-        let means = TargetImage::downscaled_colours(&colours, 5, 2);
-        assert_eq!((picture.width, picture.height, means.len()), (2, 1, 6));
-        assert!(
-            picture.rgb.iter().zip(&means).all(|(&v, mean)| (f32::from(v) - mean).abs() <= 0.5),
-            "{means:?}"
-        );
+        // The last mask keeps three pixels of the first block and none of the second.
+        for mask in [None, Some([[1, 0, 0, 0, 1], [1, 1, 0, 0, 1], [1; 5]].concat())] {
+            let whole = TargetImage { width: 5, height: 3, rgb: rgb.clone(), alpha: None, mask };
+            let (picture, means) = (whole.downscaled(2), whole.downscaled_colours(&colours, 2));
+            assert_eq!((picture.width, picture.height, means.len()), (2, 1, 6));
+            assert!(
+                picture.rgb.iter().zip(&means).all(|(&v, mean)| (f32::from(v) - mean).abs() <= 0.5),
+                "{means:?}"
+            );
+        }
     }
 }

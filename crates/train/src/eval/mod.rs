@@ -376,9 +376,9 @@ fn downsampled(
         let what = format!("a picture of {width}x{height} px has no block of {factor}x{factor}");
         return Err(EvalError::Engine(EngineError::InvalidInput(what)));
     }
-    let target = target.downscaled(factor);
     let shown: Vec<f32> = colours.iter().map(|value| value.clamp(0.0, 1.0)).collect();
-    let colours = TargetImage::downscaled_colours(&shown, width, factor);
+    let colours = target.downscaled_colours(&shown, factor);
+    let target = target.downscaled(factor);
     Ok(Some(((target.width, target.height), colours, target)))
 }
 
