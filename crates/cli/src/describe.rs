@@ -132,7 +132,7 @@ pub(crate) fn mask_statistics(share: &MaskStatistics) -> String {
 pub(crate) fn trained(trained: &Trained, is_verbose: bool) -> Lines {
     let RunOutcome { summary, evaluation, end, .. } = &trained.outcome;
     let mut rows: Vec<(&str, String)> = Vec::new();
-    if let Some(report) = evaluation.as_ref().filter(|report| report.images > 0) {
+    if let Some(report) = evaluation.as_ref().filter(|report| report.ssim.is_some()) {
         let images = counted(report.images as u64, "held-out image");
         rows.push(("PSNR", format!("{} (mean of {images})", decibels(report.psnr))));
         let details = scores::facts(report.ssim, &report.scores);

@@ -47,15 +47,12 @@ impl Scores {
 
     /// Means over images.
     fn mean_of(records: &[EvalRecord]) -> Self {
-        let of = |score: fn(&Self) -> Option<f64>| mean(records.iter().map(|record| score(&record.scores)));
         // A view may have no co-visible pixel or no point: it does not count in that mean.
-        let of_known = |score: fn(&Self) -> Option<f64>| {
-            let known: Vec<f64> = records.iter().filter_map(|record| score(&record.scores)).collect();
-            mean(known.into_iter().map(Some))
-        };
+        let of_known =
+            |score: fn(&Self) -> Option<f64>| mean_of_known(records, |record| score(&record.scores));
         Self {
-            psnr_colour_corrected: of(|s| s.psnr_colour_corrected),
-            ssim_colour_corrected: of(|s| s.ssim_colour_corrected),
+            psnr_colour_corrected: mean_of_scored(records, |record| record.scores.psnr_colour_corrected),
+            ssim_colour_corrected: of_known(|s| s.ssim_colour_corrected),
             psnr_covisible: of_known(|s| s.psnr_covisible),
             covisible_share: of_known(|s| s.covisible_share),
             scarce_share: of_known(|s| s.scarce_share),
@@ -70,7 +67,7 @@ impl Scores {
 pub struct EvalRecord {
     /// Name of the image.
     pub name: String,
-    /// PSNR in dB; `None` for identical images, whose PSNR is infinite.
+    /// PSNR in dB; `None` for identical images, whose PSNR is infinite, and if no pixel is valid.
     pub psnr: Option<f64>,
     /// Mean SSIM; `None` if no pixel is valid.
     pub ssim: Option<f64>,
@@ -80,6 +77,14 @@ pub struct EvalRecord {
     /// Scores besides PSNR and SSIM.
     #[serde(flatten)]
     pub scores: Scores,
+}
+
+impl EvalRecord {
+    /// Whether a pixel is valid: otherwise the view has no score.
+    #[must_use]
+    pub fn is_scored(&self) -> bool {
+        self.valid_share > 0.0
+    }
 }
 
 #[allow(clippy::trivially_copy_pass_by_ref, reason = "the signature that serde calls")]
@@ -103,9 +108,9 @@ pub struct EvalReport {
     pub split: Split,
     /// Number of scored views.
     pub images: usize,
-    /// Mean PSNR in dB; `None` if an image is identical to its ground truth or there is no image.
+    /// Mean PSNR in dB over the views with valid pixels; `None` if one equals its ground truth, or there is none.
     pub psnr: Option<f64>,
-    /// Mean SSIM; `None` if there is no image.
+    /// Mean SSIM over the same views; `None` if there is none.
     pub ssim: Option<f64>,
     /// Name of the SSIM definition, one of [`SsimDefinition::NAMES`].
     #[serde(default = "first_definition")]
@@ -138,8 +143,8 @@ impl EvalReport {
         Self {
             split,
             images: per_image.len(),
-            psnr: mean(per_image.iter().map(|r| r.psnr)),
-            ssim: mean(per_image.iter().map(|r| r.ssim)),
+            psnr: mean_of_scored(&per_image, |record| record.psnr),
+            ssim: mean_of_known(&per_image, |record| record.ssim),
             ssim_definition: ssim.to_string(),
             valid_share: 1.0,
             scores: Scores::mean_of(&per_image),
@@ -165,9 +170,45 @@ pub(super) fn finite_or_none(value: f64) -> Option<f64> {
     value.is_finite().then_some(value)
 }
 
-/// The mean, if there is at least one value and none is missing.
-fn mean(values: impl ExactSizeIterator<Item = Option<f64>>) -> Option<f64> {
-    let count = values.len();
-    let sum: f64 = values.sum::<Option<f64>>()?;
-    (count > 0).then(|| sum / count as f64)
+/// The mean over the views with valid pixels; `None` if a score is infinite, or there is no view.
+fn mean_of_scored(records: &[EvalRecord], score: impl Fn(&EvalRecord) -> Option<f64>) -> Option<f64> {
+    let scores: Option<Vec<f64>> = records.iter().filter(|record| record.is_scored()).map(score).collect();
+    mean(&scores?)
+}
+
+/// The mean over the views that have the score.
+fn mean_of_known(records: &[EvalRecord], score: impl Fn(&EvalRecord) -> Option<f64>) -> Option<f64> {
+    mean(&records.iter().filter_map(score).collect::<Vec<f64>>())
+}
+
+/// The mean, if there is a value.
+fn mean(values: &[f64]) -> Option<f64> {
+    (!values.is_empty()).then(|| values.iter().sum::<f64>() / values.len() as f64)
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn a_view_without_a_valid_pixel_does_not_count_in_the_means() {
+        let record = |psnr, ssim, valid_share| {
+            let scores =
+                Scores { psnr_colour_corrected: psnr, ssim_colour_corrected: ssim, ..Scores::default() };
+            EvalRecord { name: String::new(), psnr, ssim, valid_share, scores }
+        };
+        let means = |records| {
+            let EvalReport { psnr, ssim, scores, .. } =
+                EvalReport::new(Split::Test, SsimDefinition::default(), records);
+            assert_eq!((scores.psnr_colour_corrected, scores.ssim_colour_corrected), (psnr, ssim));
+            (psnr, ssim)
+        };
+        let masked = record(None, None, 0.0);
+        let views =
+            vec![record(Some(20.0), Some(0.5), 1.0), masked.clone(), record(Some(30.0), Some(1.0), 0.5)];
+        assert_eq!(means(views), (Some(25.0), Some(0.75)));
+        let equal = record(None, Some(1.0), 1.0);
+        assert_eq!(means(vec![record(Some(20.0), Some(0.5), 1.0), equal]), (None, Some(0.75)));
+        assert_eq!(means(vec![masked]), (None, None));
+    }
 }
