@@ -92,8 +92,9 @@ impl RunLog {
                 let splats = line.splats.unwrap_or_default();
                 record.density.push(DensityChange { step: line.step, added, pruned, relocated, splats });
             }
-            record.skipped.extend(line.skipped.iter().map(|view| format!("{}: {}", view.name, view.reason)));
             if let Some(finished) = line.finished {
+                let skipped = line.skipped.iter().map(|view| format!("{}: {}", view.name, view.reason));
+                record.skipped = skipped.collect();
                 put(&mut record.psnr, finished.psnr);
                 record.finished = Some(finished);
             }
