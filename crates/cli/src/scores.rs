@@ -58,6 +58,9 @@ pub(crate) fn table(report: &EvalReport) -> Lines {
     if report.valid_share < 1.0 {
         text += format!("valid: {} of the pixels", percent(report.valid_share));
     }
+    if report.reduction > 1 {
+        text += format!("compared at 1/{} of the size", report.reduction);
+    }
     if report.exposed > 0 {
         text += match report.split {
             Split::Test => {

@@ -136,7 +136,11 @@ fn opening(report: &mut ReportPage, run: &SavedRun, ReportContent { record, spla
     }
     let mut facts = Vec::new();
     if let Some(evaluation) = evaluation {
-        facts.push(("PSNR", format!("{} dB", number(evaluation.psnr, 2))));
+        let size = match evaluation.reduction {
+            0 | 1 => String::new(),
+            reduction => format!(" at 1/{reduction} of the size"),
+        };
+        facts.push(("PSNR", format!("{} dB{size}", number(evaluation.psnr, 2))));
         facts.push(("SSIM", number(evaluation.ssim, 4)));
     }
     let count = match splats {

@@ -342,6 +342,7 @@ impl Evaluation {
         let _span = gausset_prof::span(Stage::Eval.name());
         let Self { options, pictures, contact_sheet: sheet, pixels, records, .. } = self;
         let report = EvalReport {
+            reduction: options.reduction,
             valid_share: if pixels[1] > 0.0 { pixels[0] / pixels[1] } else { 1.0 },
             exposed: self.exposed,
             cut_tiles: self.cut_tiles,

@@ -88,12 +88,12 @@ impl EvalRecord {
 }
 
 #[allow(clippy::trivially_copy_pass_by_ref, reason = "the signature that serde calls")]
-fn is_one(value: &f64) -> bool {
-    *value == 1.0
+fn is_one<T: PartialEq + From<u8>>(value: &T) -> bool {
+    *value == one()
 }
 
-fn one() -> f64 {
-    1.0
+fn one<T: From<u8>>() -> T {
+    1.into()
 }
 
 /// SSIM definition of reports that do not state it.
@@ -115,6 +115,9 @@ pub struct EvalReport {
     /// Name of the SSIM definition, one of [`SsimDefinition::NAMES`].
     #[serde(default = "first_definition")]
     pub ssim_definition: String,
+    /// Images were compared at `1 / reduction` of their size; omitted if 1.
+    #[serde(default = "one", skip_serializing_if = "is_one")]
+    pub reduction: u32,
     /// Fraction of valid pixels among all pixels.
     pub valid_share: f64,
     /// Means of the further scores.
@@ -146,6 +149,7 @@ impl EvalReport {
             psnr: mean_of_scored(&per_image, |record| record.psnr),
             ssim: mean_of_known(&per_image, |record| record.ssim),
             ssim_definition: ssim.to_string(),
+            reduction: 1,
             valid_share: 1.0,
             scores: Scores::mean_of(&per_image),
             exposed: 0,

@@ -182,6 +182,7 @@ fn fog_before_a_camera_is_haze_and_what_it_hides_is_not_covisible() {
         small.psnr > clear.psnr && small.scores.ssim_colour_corrected > clear.scores.ssim_colour_corrected
     );
     assert_eq!((small.scores.covisible_share, small.scores.haze), (Some(share), clear.scores.haze));
+    assert_eq!((small.reduction, clear.reduction), (3, 1));
     let whole = EvalOptions { reduction: 10_000, ..options };
     let refused = evaluate(&mut engine, &loader(), whole, None, &AtomicBool::new(false)).unwrap_err();
     assert!(refused.to_string().contains("has no block of 10000x10000"), "{refused}");
