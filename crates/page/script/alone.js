@@ -35,7 +35,7 @@ function shown() {
 }
 function change(moving) { drawn = ''; mark.resting = 'false'; if (moving === true) movedAt = performance.now(); }
 function leave() { if (fixed >= 0) { fixed = -1; choose(); } }
-function jumped() { mode(); change(); }
+function jumped() { input?.stop(); mode(); change(); }
 function mode() { $('mode').textContent = inWords(camera); }
 function choose() { if ($('camera')) $('camera').value = String(fixed); }
 function go(index) {

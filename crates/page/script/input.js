@@ -145,6 +145,8 @@ export class Input {
   }
   otherMode() { this.camera.mode = this.camera.mode === 'fly' ? 'orbit' : 'fly'; this.actions.speed(); }
   roll(degrees) { this.camera.roll(degrees * Math.PI / 180); this.moved(); }
+  // Ends the glide after a key: it would lead away from a view that the user jumps to.
+  stop() { this.velocity = [0, 0, 0]; }
   // Called with the seconds since the last frame. Returns whether the camera moves.
   advance(dt) {
     const wanted = [0, 0, 0];

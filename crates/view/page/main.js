@@ -131,7 +131,7 @@ function moved() {
   playing = null;
   stage.change(true);
 }
-function jumped() { playing = null; stage.change(); }
+function jumped() { input.stop(); playing = null; stage.change(); }
 // Leaves the camera of the dataset, without moving.
 function leave() {
   if (stage.fixed < 0) return;
@@ -151,6 +151,7 @@ function goHome() {
 function go(index) {
   const at = scene.cameras[index];
   if (!at) return;
+  input.stop();
   const distance = Math.max(1e-3, dot(sub(scene.centre, [0, 1, 2].map((k) => -[0, 1, 2].reduce((s, r) => s + at.pose[4 * r + k] * at.pose[4 * r + 3], 0))), at.pose.slice(8, 11)));
   camera.setPose(at.pose, at.camera, distance);
   $('fov').value = camera.fov;
