@@ -94,12 +94,15 @@ fn relocate(state: &mut TrainState, rule: &McmcRule, pool: &Pool) -> u64 {
     sources.len() as u64
 }
 
-/// Adds copies until the set has `growth` times as many splats, rounded, or `max_splats`.
+/// Adds copies until the set has `growth` times as many splats, rounded, but at least one more, or `max_splats`.
 fn add(state: &mut TrainState, rule: &McmcRule, pool: &Pool) -> u64 {
     let n = state.splats.len();
     // Indices and ids are u32.
     let most = rule.max_splats.min(u64::from(u32::MAX));
-    let wanted = ((n as f64 * f64::from(rule.growth)).round() as u64).min(most);
+    let grown = (n as f64 * f64::from(rule.growth)).round() as u64;
+    // Otherwise a set of a few splats would never grow.
+    let least = n as u64 + u64::from(rule.growth > 1.0 && n > 0);
+    let wanted = grown.max(least).min(most);
     let count = (wanted as usize).saturating_sub(n);
     if count == 0 {
         return 0;

@@ -255,11 +255,21 @@ fn a_splat_drawn_a_hundred_times_counts_as_fifty_one_copies() {
 
 #[test]
 fn growth_is_rounded_and_stops_at_the_limit() {
-    for (n, limit, expected) in
-        [(1000, 1_000_000, 1050), (1000, 1010, 1010), (1000, 1000, 1000), (1000, 10, 1000), (20, 100, 21)]
-    {
+    for (n, limit, growth, expected) in [
+        (1000, 1_000_000, 1.05, 1050),
+        (1000, 1010, 1.05, 1010),
+        (1000, 1000, 1.05, 1000),
+        (1000, 10, 1.05, 1000),
+        (20, 100, 1.05, 21),
+        // At least one.
+        (1, 100, 1.05, 2),
+        (9, 100, 1.05, 10),
+        (9, 9, 1.05, 9),
+        (9, 100, 1.0, 9),
+    ] {
         let mut state = some_state(n, 0, 19);
-        apply(&mut state, McmcRule { max_splats: limit, ..mcmc_rule() });
+        state.splats.opacity_logits.iter_mut().for_each(|logit| *logit = logit.abs());
+        apply(&mut state, McmcRule { max_splats: limit, growth, ..mcmc_rule() });
         assert_eq!(state.splats.len(), expected);
     }
 }

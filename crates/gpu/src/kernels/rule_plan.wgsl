@@ -9,6 +9,9 @@
 @group(0) @binding(5) var<storage, read_write> partials: array<u32>;
 @group(0) @binding(6) var<storage, read_write> keys: array<u32>;
 
+/// The upper half of the bits of 1.0.
+const ONE_HIGH = 0x3ff00000u;
+
 fn has_halted() -> bool {
     return status[STATUS_HALT] != 0u;
 }
@@ -57,7 +60,10 @@ fn plan_relocation(@builtin(local_invocation_index) thread: u32) {
     let left = job.splats - status[RULE_PRUNED];
     let grown = product(double_of(left), double_of_bits(rule.growth_low, rule.growth_high));
     rule.kept = left;
-    rule.added = max(min(whole_of(grown, true), rule.max_splats), left) - left;
+    // A factor above 1 adds a splat at least: otherwise a set of a few would never grow.
+    let grows = rule.growth_high > ONE_HIGH || (rule.growth_high == ONE_HIGH && rule.growth_low > 0u);
+    let least = left + u32(grows && left > 0u);
+    rule.added = max(min(max(whole_of(grown, true), least), rule.max_splats), left) - left;
     rule.first_id = census[CENSUS_NEXT_ID];
     if (fits(rule.kept + rule.added)) { walk_over(job.splats); }
 }
