@@ -41,14 +41,12 @@ pub mod morton;
 mod classic;
 mod long_axis;
 mod mcmc;
-mod noise;
 mod outcome;
 mod rows;
 mod values;
 
 pub use classic::SPLIT_STREAMS;
 pub use mcmc::{CopyParameters, MAX_COPIES, copy_parameters, overlap_integral};
-pub use noise::{FADE_STEEPNESS, noise_from_normals, noise_of_splat};
 pub use outcome::DensityOutcome;
 
 use gausset_compute::Pool;
