@@ -79,7 +79,7 @@ fn main() -> Result<()> {
     let seconds = cpu() - start;
     let start = cpu();
     let wanted = PointOptions { count: number("--count", 30_000)? as usize, seed: 0 };
-    let points = dense_points(&scene, &depths, &wanted);
+    let points = dense_points(&scene, &depths, &wanted, &pool);
     let point_seconds = cpu() - start;
     for row in gausset_prof::snapshot().rows {
         println!("{:40} {:8.3} s", row.path, 1e-3 * row.total_ms);

@@ -14,9 +14,10 @@
 
 use std::collections::HashSet;
 
+use gausset_compute::Pool;
 use gausset_compute::rng::{philox, stream, uniform};
+use gausset_core::Stage;
 use gausset_core::statistics::median;
-use gausset_core::{Camera, Stage};
 
 use crate::{DepthMap, Depths, StereoScene, StereoView};
 
@@ -57,19 +58,28 @@ pub struct DensePoint {
 /// Points from depth maps, in the order of views, rows and columns; at most `options.count`. The number of useful
 /// points follows from the [`Reliability`](crate::Reliability).
 #[must_use]
-pub fn dense_points(scene: &StereoScene<'_>, depths: &Depths, options: &PointOptions) -> Vec<DensePoint> {
+pub fn dense_points(
+    scene: &StereoScene<'_>,
+    depths: &Depths,
+    options: &PointOptions,
+    pool: &Pool,
+) -> Vec<DensePoint> {
+    if options.count == 0 {
+        return Vec::new();
+    }
     let _span = gausset_prof::span(Stage::Stereo.name());
     let wanted = options.count as f64;
-    let limit = MAX_FOOTPRINT * median_footprint(scene, depths);
+    let coverage = pool.map(depths.maps.len(), |view| coverage(scene, view, &depths.maps[view]));
+    let limit = MAX_FOOTPRINT * median_footprint(depths, &coverage);
     let weight = |candidate: &PointCandidate| candidate.weight * candidate.footprint.min(limit).powi(2);
     let mut total = 0.0;
-    for_each_candidate(scene, depths, |candidate| total += weight(&candidate));
+    for_each_candidate(depths, &coverage, |candidate| total += weight(&candidate));
     let mut points = Vec::new();
-    if wanted < 1.0 || total <= 0.0 {
+    if total <= 0.0 {
         return points;
     }
     let mut taken = HashSet::new();
-    for_each_candidate(scene, depths, |candidate| {
+    for_each_candidate(depths, &coverage, |candidate| {
         let share = (wanted * weight(&candidate) / total).min(1.0);
         let word = philox(options.seed, stream::STEREO, candidate.view as u64, candidate.pixel as u32)[0];
         if points.len() >= options.count || f64::from(uniform(word)) >= share {
@@ -87,9 +97,9 @@ pub fn dense_points(scene: &StereoScene<'_>, depths: &Depths, options: &PointOpt
 }
 
 /// Median size of a pixel on the surface, over the candidates.
-fn median_footprint(scene: &StereoScene<'_>, depths: &Depths) -> f64 {
+fn median_footprint(depths: &Depths, coverage: &[Vec<f64>]) -> f64 {
     let (mut count, mut footprints) = (0, Vec::new());
-    for_each_candidate(scene, depths, |candidate| {
+    for_each_candidate(depths, coverage, |candidate| {
         if count % MEDIAN_STRIDE == 0 {
             footprints.push(candidate.footprint);
         }
@@ -117,11 +127,10 @@ struct PointCandidate {
     weight: f64,
 }
 
-/// Calls `f` with all candidates in order.
-fn for_each_candidate(scene: &StereoScene<'_>, depths: &Depths, mut f: impl FnMut(PointCandidate)) {
-    for (view, map) in depths.maps.iter().enumerate() {
+/// Calls `f` with all candidates in order. `coverage` is that of each view.
+fn for_each_candidate(depths: &Depths, coverage: &[Vec<f64>], mut f: impl FnMut(PointCandidate)) {
+    for (view, (map, coverage)) in depths.maps.iter().zip(coverage).enumerate() {
         let Some(camera) = map.camera else { continue };
-        let coverage = coverage(scene, view, map, &camera);
         let cells = (camera.width as usize).div_ceil(CELL_SIZE);
         let focal = (camera.fx * camera.fy).sqrt();
         for (pixel, (&depth, &support)) in map.depth.iter().zip(&map.support).enumerate() {
@@ -144,8 +153,9 @@ fn for_each_candidate(scene: &StereoScene<'_>, depths: &Depths, mut f: impl FnMu
     }
 }
 
-/// Fraction of each cell of a depth map that SfM points cover, 0..1.
-fn coverage(scene: &StereoScene<'_>, view: usize, map: &DepthMap, camera: &Camera) -> Vec<f64> {
+/// Fraction of each cell of a depth map that SfM points cover, 0..1; empty if the view has no depth.
+fn coverage(scene: &StereoScene<'_>, view: usize, map: &DepthMap) -> Vec<f64> {
+    let Some(camera) = &map.camera else { return Vec::new() };
     let cells = [(camera.width as usize).div_ceil(CELL_SIZE), (camera.height as usize).div_ceil(CELL_SIZE)];
     let mut counts = vec![0.0f64; cells[0] * cells[1]];
     let StereoView { pose, .. } = &scene.views[view];

@@ -89,7 +89,7 @@ fn depths_of_the_demo_scene_are_right_and_many_and_so_are_its_points() {
     );
 
     let wanted = PointOptions { count: 2_000, seed: 3 };
-    let points = dense_points(&input.scene(), &depths, &wanted);
+    let points = dense_points(&input.scene(), &depths, &wanted, &Pool::new(2));
     assert!((800..=2_000).contains(&points.len()), "{}", points.len());
     // A point must be on the true surface of its view: 78 %, less than for pixels, because far ones have more weight.
     let on_surface = points.iter().filter(|point| {
@@ -102,9 +102,10 @@ fn depths_of_the_demo_scene_are_right_and_many_and_so_are_its_points() {
     let on_surface = on_surface.count();
     assert!(on_surface as f64 > 0.75 * points.len() as f64, "{on_surface} of {}", points.len());
     assert!(points.windows(2).all(|w| w[0].view <= w[1].view));
-    assert_eq!(points, dense_points(&input.scene(), &depths, &wanted));
-    assert!(dense_points(&input.scene(), &depths, &PointOptions { count: 100, seed: 3 }).len() <= 100);
-    assert!(dense_points(&input.scene(), &depths, &PointOptions { count: 0, seed: 3 }).is_empty());
+    assert_eq!(points, dense_points(&input.scene(), &depths, &wanted, &Pool::new(1)));
+    let count_of =
+        |count| dense_points(&input.scene(), &depths, &PointOptions { count, seed: 3 }, &Pool::new(1)).len();
+    assert!(count_of(100) <= 100 && count_of(0) == 0);
 }
 
 #[test]
@@ -171,7 +172,8 @@ fn a_far_surface_that_only_one_neighbour_sees_has_a_depth() {
     assert!(confirmed > 0.8 * pixels && within > 0.9 * confirmed, "{confirmed}, {within} of {pixels}");
     assert!(depths.maps.iter().flat_map(|map| &map.support).all(|support| support.seen <= 1));
     assert!(depths.verdict.gated_fraction > 0.8, "{:?}", depths.verdict);
-    let points = dense_points(&input.scene(), &depths, &PointOptions { count: 500, seed: 0 });
+    let wanted = PointOptions { count: 500, seed: 0 };
+    let points = dense_points(&input.scene(), &depths, &wanted, &Pool::new(1));
     assert!(points.len() > 200, "{}", points.len());
 }
 

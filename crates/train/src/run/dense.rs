@@ -161,13 +161,13 @@ impl DenseStart<'_> {
         let is_asked_for = self.config.recipe.start.points == InitPoints::Dense;
         let count = if depths.verdict.has_points || is_asked_for { self.max_points(start) } else { 0 };
         let wanted = PointOptions { count, seed: self.config.recipe.seed };
-        let mut points = dense_points(&scene, &depths, &wanted);
+        let mut points = dense_points(&scene, &depths, &wanted, &pool);
         let mut background = Vec::new();
         if self.has_background && !is_cut_out && !points.is_empty() {
             background = self.background(start, &points, &training.views, &depths);
             let room = self.room(start) - background.len();
             if points.len() > room {
-                points = dense_points(&scene, &depths, &PointOptions { count: room, ..wanted });
+                points = dense_points(&scene, &depths, &PointOptions { count: room, ..wanted }, &pool);
             }
         }
         if self.stop.load(Ordering::Relaxed) {
