@@ -155,7 +155,7 @@ impl Engine for CpuEngine {
         forward.map_err(|error| self.too_many_entries(&name, error))?;
         self.last_pass = Some(LastPass { size: view.size, sh_degree: options.sh_degree, update: None });
         self.listed_view = Some((*camera, *pose, *options));
-        self.pipeline.rendering_into(&view, rendering);
+        self.pipeline.rendering_into(&self.pool, &view, rendering);
         statistics::count_contributors(rendering);
         Ok(())
     }

@@ -1,6 +1,7 @@
 //! The stages in order, with the buffers between them.
 
-use gausset_compute::Exec;
+use gausset_compute::{Exec, Pool};
+use gausset_core::constants::TILE_SIZE;
 use gausset_core::engine::{Outputs, RenderOptions, Rendering, SKY_VALUES};
 use gausset_core::{Projection, Stage};
 use gausset_prof::span;
@@ -188,12 +189,12 @@ impl Pipeline {
     #[must_use]
     pub fn rendering(&self, view: &KernelView) -> Rendering {
         let mut out = Rendering::default();
-        self.rendering_into(view, &mut out);
+        self.rendering_into(&Pool::new(1), view, &mut out);
         out
     }
 
-    /// Like [`Self::rendering`], but reuses the buffers of `out`.
-    pub fn rendering_into(&self, view: &KernelView, out: &mut Rendering) {
+    /// Like [`Self::rendering`], on all threads of a pool; reuses the buffers of `out`.
+    pub fn rendering_into(&self, pool: &Pool, view: &KernelView, out: &mut Rendering) {
         let [width, height] = view.size;
         let pixels = width as usize * height as usize;
         let extras = if self.blended.extras.is_empty() { 0 } else { pixels };
@@ -202,27 +203,24 @@ impl Pipeline {
         resize_uninit(&mut out.alpha, pixels);
         resize_uninit(&mut out.depth, extras);
         resize_uninit(&mut out.count, extras);
-        for (tile, values) in self.blended.tiles.iter().enumerate() {
-            let origin = tile_origin(view, tile);
-            for c in 0..CELLS {
-                let [x0, y0] = cell_origin(origin, c);
-                for lane in 0..16 {
-                    let (x, y) = (x0 + lane % 4, y0 + lane / 4);
-                    if x >= width as usize || y >= height as usize {
-                        continue;
-                    }
-                    let pixel = y * width as usize + x;
-                    for k in 0..3 {
-                        out.color[3 * pixel + k] = values.color[c][k].0[lane];
-                    }
-                    out.alpha[pixel] = 1.0 - values.transmittance[c].0[lane];
-                    if let Some(extras) = self.blended.extras.get(tile) {
-                        out.depth[pixel] = extras.depth[c].0[lane];
-                        out.count[pixel] = extras.count[c].0[lane] as u32;
-                    }
-                }
+        let row = (width as usize * TILE_SIZE as usize).max(1);
+        let (mut depth, mut count) = (out.depth.chunks_mut(row), out.count.chunks_mut(row));
+        let images = out.color.chunks_mut(3 * row).zip(out.alpha.chunks_mut(row));
+        let mut rows: Vec<ImageRows<'_>> = images
+            .map(|(color, alpha)| ImageRows {
+                color,
+                alpha,
+                depth: depth.next().unwrap_or_default(),
+                count: count.next().unwrap_or_default(),
+            })
+            .collect();
+        let columns = view.tiles[0] as usize;
+        pool.run_parts(&mut rows, |tile_row, rows| {
+            let tiles = tile_row * columns..(tile_row + 1) * columns;
+            for (tile, values) in tiles.clone().zip(&self.blended.tiles[tiles]) {
+                rows.write(tile_origin(view, tile), width as usize, values, self.blended.extras.get(tile));
             }
-        }
+        });
     }
 
     /// Bytes of the buffers for a view of this number of splats, without its tile entries.
@@ -243,6 +241,38 @@ impl Pipeline {
             + self.blended.bytes()
             + self.sums.bytes()
             + self.sort_scratch.capacity() * 8
+    }
+}
+
+/// The pixels of a row of tiles; without extras the last two are empty.
+struct ImageRows<'a> {
+    color: &'a mut [f32],
+    alpha: &'a mut [f32],
+    depth: &'a mut [f32],
+    count: &'a mut [u32],
+}
+
+impl ImageRows<'_> {
+    /// Writes the pixels of the tile at `origin` of an image of this width.
+    fn write(&mut self, [left, _]: [usize; 2], width: usize, tile: &TilePixels, extras: Option<&TileExtras>) {
+        for c in 0..CELLS {
+            let [x0, y0] = cell_origin([left, 0], c);
+            for lane in 0..16 {
+                let (x, y) = (x0 + lane % 4, y0 + lane / 4);
+                let pixel = y * width + x;
+                if x >= width || pixel >= self.alpha.len() {
+                    continue;
+                }
+                for k in 0..3 {
+                    self.color[3 * pixel + k] = tile.color[c][k].0[lane];
+                }
+                self.alpha[pixel] = 1.0 - tile.transmittance[c].0[lane];
+                if let Some(extras) = extras {
+                    self.depth[pixel] = extras.depth[c].0[lane];
+                    self.count[pixel] = extras.count[c].0[lane] as u32;
+                }
+            }
+        }
     }
 }
 
