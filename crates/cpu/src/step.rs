@@ -83,7 +83,7 @@ impl CpuEngine {
         self.last_pass = Some(last);
         statistics::count_backward(self, params.adam, params.step);
         let pose_rates = params.pose.filter(|_| pose_row.is_some());
-        let pose_sums = self.update_splats(params, &kernel_view, pose_rates.is_some());
+        let pose_sums = self.update_splats(params, (&kernel_view, view.downscale), pose_rates.is_some());
 
         self.update_colours(&colour_rows, params, &colour_gradient);
         self.update_sky(params)?;
@@ -187,7 +187,7 @@ impl CpuEngine {
     fn update_splats(
         &mut self,
         params: &StepParams,
-        view: &KernelView,
+        (view, downscale): (&KernelView, u32),
         wants_pose: bool,
     ) -> gausset_raster::project_vjp::PoseGradientSums {
         let _span = span(Stage::ProjectVjpAdam.name());
@@ -196,6 +196,7 @@ impl CpuEngine {
             projected: &self.pipeline.projected,
             sums: &self.pipeline.sums,
             view,
+            downscale,
             params,
             group_clock: self.state.group_clock,
             corrections: &self.clocks,

@@ -343,10 +343,11 @@ record! {
         drawn_capacity: u32,
         /// Written on the device: first splat of the page.
         first_splat: u32,
+        /// Pixels of the whole image per pixel.
+        downscale: f32,
         /// To whole vectors.
         unused_0: u32,
         unused_1: u32,
-        unused_2: u32,
     }
 }
 

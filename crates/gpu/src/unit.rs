@@ -151,6 +151,7 @@ pub(crate) fn step(
         [job.rig_0, job.rig_1, job.rig_2] = rows(camera_from_rig);
         job.flags |= flag::RIG;
     }
+    job.downscale = view.downscale as f32;
     let scale = set_loss(&mut job, &view.target, params);
     set_update(&mut job, held, params);
     let rows_move = [job.gain_rates, job.vignetting_rates, job.pose_rates, job.sky_rates];

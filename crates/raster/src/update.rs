@@ -57,6 +57,8 @@ pub struct UpdateInput<'a> {
     pub sums: &'a GradientSlots,
     /// The view of this step.
     pub view: &'a KernelView,
+    /// Factor by which its image is downscaled.
+    pub downscale: u32,
     /// Rates and other inputs of the step.
     pub params: &'a StepParams,
     /// Number of updates including this one ([`AdamMode::Dense`]).
@@ -406,7 +408,9 @@ fn accumulate_statistics<S: Simd>(
     counted.select(sum + norm, sum).store_slice(sums);
     let radii = &mut part.max_radius[lanes.clone()];
     let radius = f32x16::from_slice(simd, radii);
-    visible.select(radius.max(g.radius), radius).store_slice(radii);
+    // In pixels of the whole image.
+    let found = g.radius * splat(simd, step.input.downscale as f32);
+    visible.select(radius.max(found), radius).store_slice(radii);
     let steps = &mut part.visible_steps[lanes];
     let count = u32x16::from_slice(simd, steps);
     visible.select(count + 1, count).store_slice(steps);

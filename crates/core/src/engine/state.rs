@@ -86,7 +86,7 @@ pub struct DensityStatistics {
     pub gradient_sum: Vec<f32>,
     /// Number of those steps.
     pub visible_steps: Vec<u32>,
-    /// Largest screen radius in px, over the steps in which the splat got a gradient.
+    /// Largest screen radius in px of the image at full size, over the steps in which the splat got a gradient.
     pub max_radius: Vec<f32>,
 }
 

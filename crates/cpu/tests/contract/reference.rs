@@ -135,7 +135,7 @@ impl ReferenceEngine {
         let gradients = vjp(&scene, &rendering, &upstream);
         let listed = |splat: usize| rendering.tiles.lists.iter().any(|list| list.contains(&(splat as u32)));
         let visible: Vec<bool> = (0..self.state.splats.len()).map(listed).collect();
-        self.count(params, camera, &gradients, &visible, &rendering.screen);
+        self.count(params, view, &gradients, &visible, &rendering.screen);
         self.update(params, &gradients);
 
         self.move_row(gain_place, params.exposure, &gain_gradient);
@@ -161,12 +161,12 @@ impl ReferenceEngine {
     fn count(
         &mut self,
         params: &StepParams,
-        camera: &Camera,
+        view: &TrainView,
         gradients: &Gradients,
         visible: &[bool],
         screen: &[Option<gausset_reference::ScreenSplat>],
     ) {
-        let half = [camera.width, camera.height].map(|side| 0.5 * f64::from(side));
+        let half = [view.camera.width, view.camera.height].map(|side| 0.5 * f64::from(side));
         let statistics = &mut self.state.statistics;
         for (i, (gradient, splat)) in gradients.screen.iter().zip(screen).enumerate() {
             let [x, y] = match params.statistic {
@@ -180,7 +180,8 @@ impl ReferenceEngine {
             let [a, b, c] = splat.covariance2d;
             let largest = LOW_PASS_VARIANCE + 0.5 * (a + c) + libm::hypot(0.5 * (a - c), b);
             if gradient.color != [0.0; 3] {
-                statistics.max_radius[i] = statistics.max_radius[i].max((3.0 * largest.sqrt()) as f32);
+                let radius = 3.0 * largest.sqrt() * f64::from(view.downscale);
+                statistics.max_radius[i] = statistics.max_radius[i].max(radius as f32);
             }
         }
     }

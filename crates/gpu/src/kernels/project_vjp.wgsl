@@ -145,7 +145,7 @@ fn accumulate_statistics(i: u32, mean2d: vec2<f32>, radius: f32) {
     let norm = sqrt(dot(scaled, scaled));
     // Gradients that are not finite are left out of the statistics.
     if (is_finite(norm)) { records[3u * stride + i] = bitcast<u32>(bitcast<f32>(records[3u * stride + i]) + norm); }
-    records[4u * stride + i] = bitcast<u32>(max(bitcast<f32>(records[4u * stride + i]), radius));
+    records[4u * stride + i] = bitcast<u32>(max(bitcast<f32>(records[4u * stride + i]), job.downscale * radius));
     records[2u * stride + i] += 1u;
 }
 

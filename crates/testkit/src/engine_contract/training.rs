@@ -157,7 +157,13 @@ pub fn statistics_are_those_of_the_steps_that_ask_for_them(make: MakeEngine<'_>)
         assert!(statistics.visible_steps.iter().filter(|&&steps| steps == 2).count() > 12);
         assert!(statistics.max_radius.iter().any(|&radius| radius > 1.0));
     }
+    engine.load(start(Vec::new())).expect("loaded");
+    let still = StepParams { rates: ZERO_RATES, statistic: GradientStatistic::Signed, ..params(0) };
+    engine.step(&[TrainView { downscale: 4, ..view(0) }], &[], &still).expect("a step");
+    let coarse = engine.save().expect("saved").statistics.max_radius;
     let [signed, absolute] = sums;
+    let is_whole = |(c, r): (&f32, &f32)| (c - 4.0 * r).abs() <= 1e-3 * c;
+    assert!(coarse.iter().zip(&signed.max_radius).all(is_whole), "in px of the whole image");
     let more = |(signed, absolute): (&f32, &f32)| *absolute >= 0.999 * signed;
     assert!(signed.gradient_sum.iter().zip(&absolute.gradient_sum).all(more), "of absolute values");
     assert!(signed.gradient_sum.iter().any(|&sum| sum > 0.0));
