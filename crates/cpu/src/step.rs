@@ -147,8 +147,10 @@ impl CpuEngine {
         self.tiles_to_planes(kernel_view);
         let exec = Exec { pool: &self.pool, level: self.level };
         let colours = colour_rows.read(&self.state, [view.camera.cx, view.camera.cy]);
+        let mut background = params.render.background;
         if let ColourCorrection::Gain(gain) = &colours {
             apply_gain(exec, gain, &mut self.render);
+            background = gain.background(background);
         }
         let camera = &view.camera;
         let latitude = match camera.projection {
@@ -157,8 +159,7 @@ impl CpuEngine {
                 Some(LatitudeWeights { equator: camera.cy as f32, rows_per_radian: camera.fy as f32 })
             }
         };
-        let (dssim_weight, background) = (params.dssim_weight, params.render.background);
-        let options = LossOptions { dssim_weight, background, latitude };
+        let options = LossOptions { dssim_weight: params.dssim_weight, background, latitude };
         let truth = GroundTruth::Bytes(&view.target);
         let value = self
             .loss

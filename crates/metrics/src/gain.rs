@@ -60,6 +60,13 @@ struct GainFactors {
 }
 
 impl Gain {
+    /// The background colour under transparent pixels of a photograph, as its corrected render shows it; without
+    /// vignetting, which is no constant.
+    #[must_use]
+    pub fn background(&self, colour: [f32; 3]) -> [f32; 3] {
+        std::array::from_fn(|c| (colour[c] * libm::expf(self.log_gains[c])).min(1.0))
+    }
+
     fn factors(&self, picture: &Planes) -> GainFactors {
         let [w, h] = [picture.width() as f32, picture.height() as f32];
         let scale = 4.0 / (w * w + h * h).max(1.0);

@@ -120,7 +120,8 @@ impl ReferenceEngine {
         let factors = self.row(gain_place).map_or([1.0; 3], |row| [0, 1, 2].map(|k| libm::exp(row[k])));
         let seen: Vec<f64> = rendering.color.iter().enumerate().map(|(i, v)| v * factors[i % 3]).collect();
         let [width, height] = [camera.width, camera.height].map(|side| side as usize);
-        let target = truth(view, params.render.background);
+        let behind = [0, 1, 2].map(|k| f64::from(params.render.background[k]) * factors[k]);
+        let target = truth(view, behind.map(|colour| colour as f32));
         let found = loss(&seen, &target, width, height, f64::from(params.dssim_weight));
         if !found.loss.is_finite() {
             let (step, view) = (params.step, view.name.to_string());

@@ -53,6 +53,7 @@ macro_rules! engine_contract {
             statistics_are_those_of_the_steps_that_ask_for_them
             dropout_depends_on_seed_and_step
             gains_are_learnt_and_their_mean_stays_zero
+            a_transparent_picture_shows_the_background_under_its_gain
             corrections_move_where_a_step_names_them
             opacities_are_reset_with_their_moments
             a_set_grows_as_far_as_its_limit

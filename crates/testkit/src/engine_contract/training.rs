@@ -1,9 +1,12 @@
 //! States, steps, corrections, density rules, reports.
 
+use std::sync::Arc;
+
 use gausset_core::engine::{
     ClassicRule, CorrectionGroup, CorrectionKind, DensityRule, GradientStatistic, McmcRule, Outputs,
     StepParams, StepReport, TrainView,
 };
+use gausset_core::{Pose, TargetImage};
 
 use super::scene::{CORRECTION, ZERO_RATES, loaded, options, params, scene, start, train, view};
 use super::{MakeEngine, assert_same, if_supported};
@@ -214,6 +217,24 @@ pub fn gains_are_learnt_and_their_mean_stays_zero(make: MakeEngine<'_>) {
     };
     assert!(loss(rowed(0)) < loss(view(0)));
     assert!(engine.read_corrections().expect("corrections") == groups);
+}
+
+/// A picture without content, and a render without splats: nothing to learn under any gain.
+pub fn a_transparent_picture_shows_the_background_under_its_gain(make: MakeEngine<'_>) {
+    let mut gains = CorrectionGroup::new(CorrectionKind::Gain, 1);
+    gains.values.fill(-0.5);
+    let mut step = StepParams { exposure: Some(CORRECTION), ..params(0) };
+    step.render.background = [1.0, 0.5, 0.9];
+    let picture = view(0);
+    let alpha = Some(vec![0; picture.camera.pixels()]);
+    let target = TargetImage { alpha, ..(*picture.target).clone() };
+    let pose = Pose { translation: [0.0, 0.0, -100.0], ..picture.pose };
+    let empty = TrainView { target: Arc::new(target), pose, exposure_row: Some(0), ..picture };
+    let mut engine = loaded(make, vec![gains]);
+    let Some(()) = if_supported(engine.step(&[empty], &[], &step)) else { return };
+    let report = engine.flush().expect("flushed");
+    // SSIM is 1 up to the rounding of f32.
+    assert!(report.visible == 0 && report.last_loss.abs() < 1e-5, "{report:?}");
 }
 
 /// Poses, vignetting and sky: the row that a step uses is updated if it has rates, and no other row.
