@@ -14,8 +14,8 @@ use std::path::PathBuf;
 use std::sync::Arc;
 use std::sync::atomic::{AtomicBool, Ordering};
 
-use gausset_compute::Pool;
-use gausset_core::engine::{Engine, EngineError, Outputs, RenderOptions};
+use gausset_compute::{Exec, Pool};
+use gausset_core::engine::{Engine, EngineError, Outputs, RenderOptions, Rendering};
 use gausset_core::splats_transform::Similarity;
 use gausset_core::{Stage, TargetImage};
 use gausset_io::atomic::{FileSystem, Overwrite, WriteError, write_atomic};
@@ -23,7 +23,7 @@ use gausset_io::dataset::{Dataset, Loader, Tracks};
 use gausset_io::ownership;
 use gausset_io::run_folder::EVALUATION_MARKER;
 use gausset_metrics::quality::{ImageQuality, RenderComparison};
-use gausset_metrics::{LossKernel, Lpips, SizeMismatch, SsimDefinition};
+use gausset_metrics::{Gain, LossKernel, Lpips, Planes, SizeMismatch, SsimDefinition, apply_gain};
 
 pub use confidence::{Confidence, MIN_PARALLAX, Support};
 pub use confidence_map::{ConfidenceMap, ConfidenceReport, PhotographAgain};
@@ -35,7 +35,7 @@ pub use trust::{Advice, Judgement, Trust};
 use self::depth_maps::CONFIRMATIONS;
 use self::report::finite_or_none;
 use crate::contact_sheet::{self, ContactSheet};
-use crate::exposures::{Exposures, expose};
+use crate::exposures::Exposures;
 use crate::option_values::Split;
 use crate::warning::SkippedImage;
 
@@ -57,9 +57,9 @@ pub struct EvalOptions {
     pub split: Split,
     /// Maximum number of views, evenly spread; `None` = all.
     pub max_views: Option<usize>,
-    /// Render options; a transparent ground truth is composited on the same background.
+    /// Render options; a transparent ground truth is composited on the same background, under the gain of its image.
     pub render: RenderOptions,
-    /// Exposure of each image, from a run that has learnt gains.
+    /// Exposure and vignetting of each image, from a run that has learnt them.
     pub exposures: Option<Exposures>,
     /// Number of splats of the scene; those after them are its sky, which is drawn but is no surface. `None` = all.
     pub scene_splats: Option<u32>,
@@ -236,16 +236,16 @@ impl Evaluation {
         stop: &AtomicBool,
     ) -> Result<(), EvalError> {
         let (options, position) = (&self.options, self.done);
-        let background = options.render.background;
+        let mut background = options.render.background;
         let image = &dataset.images[index];
         let pose = self.similarity.apply_to_pose(&image.pose);
         let mut rendering = engine.render(&image.camera, &pose, &options.render, Outputs::All)?;
-        let gain = |exposures: &Exposures| {
-            exposures.log_gain_of_view(index, &rendering.color, target.mask.as_deref())
-        };
-        if let Some(gain) = options.exposures.as_ref().and_then(gain) {
-            expose(&mut rendering.color, gain);
-            self.exposed += 1;
+        if let Some(exposures) = &options.exposures {
+            let mask = target.mask.as_deref();
+            let (gain, is_exposed) = exposures.of_view(index, &image.camera, &rendering.color, mask);
+            self.scorer.correct(&gain, &mut rendering);
+            background = gain.background(background);
+            self.exposed += u64::from(is_exposed);
         }
         self.cut_tiles += rendering.capped_tiles;
         self.cut_views += u64::from(rendering.capped_tiles > 0);
@@ -396,6 +396,13 @@ impl Scorer {
     fn new(threads: usize) -> Self {
         let level = gausset_compute::fearless_simd::Level::new();
         Self { kernel: LossKernel::new(level), pool: Pool::new(threads.max(1)) }
+    }
+
+    /// Applies the correction of an image to its render, as in training.
+    fn correct(&self, gain: &Gain, render: &mut Rendering) {
+        let mut planes = Planes::from_interleaved(render.width, render.height, &render.color);
+        apply_gain(Exec::best(&self.pool), gain, &mut planes);
+        render.color = planes.to_interleaved();
     }
 
     fn score(

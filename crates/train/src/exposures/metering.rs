@@ -10,6 +10,7 @@
 //! squared leave-one-out error of each: metering is better where views are far apart, neighbours where they are close
 //! (research/experiments.md, *Exposure*).
 
+use std::sync::OnceLock;
 use std::sync::atomic::{AtomicBool, Ordering};
 
 use gausset_io::dataset::Loader;
@@ -63,11 +64,12 @@ pub(super) fn rendered_pixels(colours: &[f32]) -> impl Iterator<Item = f64> {
     colours.chunks_exact(3).map(|pixel| pixel.iter().map(|&v| f64::from(v.min(BRIGHTEST))).sum::<f64>() / 3.0)
 }
 
-/// Measures it from the training images; `None` if there are too few or too many of them, several at one moment (one
-/// exposure for several views), if one is transparent, or if `stop` is set.
+/// Measures it from the training images, whose `brightness` is read once; `None` if there are too few or too many of
+/// them, several at one moment (one exposure for several views), if one is transparent, or if `stop` is set.
 pub(super) fn measure(
     sequences: &[Vec<Moment>],
     images: &[Vec<Vec<usize>>],
+    brightness: &OnceLock<Vec<Option<f32>>>,
     loader: &Loader,
     stop: &AtomicBool,
 ) -> Option<Metering> {
@@ -82,20 +84,13 @@ pub(super) fn measure(
     if !(MIN_IMAGES..=MAX_IMAGES).contains(&training.len()) {
         return None;
     }
-    let mut brightness = vec![None; loader.dataset().images.len()];
-    for (at, &index) in training.iter().enumerate() {
-        loader.prefetch(&training[at..training.len().min(at + LOOKAHEAD)]);
-        if stop.load(Ordering::Relaxed) {
-            return None;
+    let brightness = match brightness.get() {
+        Some(read) => read,
+        None => {
+            let read = read_brightness(&training, loader, stop)?;
+            brightness.get_or_init(|| read)
         }
-        // Images that cannot be read are not trained, either.
-        let Ok(target) = loader.get(index) else { continue };
-        if target.alpha.is_some() {
-            return None;
-        }
-        let mean = |pixel: &[u8]| pixel.iter().map(|&value| f64::from(value)).sum::<f64>() / (3.0 * 255.0);
-        brightness[index] = log_brightness(target.rgb.chunks_exact(3).map(mean), target.mask.as_deref());
-    }
+    };
     if brightness.iter().flatten().count() < MIN_IMAGES {
         return None;
     }
@@ -107,6 +102,25 @@ pub(super) fn measure(
         by_image[index] = at_mean.filter(|_| moment.gain.is_none());
     }
     Some(Metering { at_mean: by_image, ..by_order })
+}
+
+/// Log brightness by image, empty if one is transparent; `None` if `stop` is set.
+fn read_brightness(training: &[usize], loader: &Loader, stop: &AtomicBool) -> Option<Vec<Option<f32>>> {
+    let mut brightness = vec![None; loader.dataset().images.len()];
+    for (at, &index) in training.iter().enumerate() {
+        loader.prefetch(&training[at..training.len().min(at + LOOKAHEAD)]);
+        if stop.load(Ordering::Relaxed) {
+            return None;
+        }
+        // Images that cannot be read are not trained, either.
+        let Ok(target) = loader.get(index) else { continue };
+        if target.alpha.is_some() {
+            return Some(Vec::new());
+        }
+        let mean = |pixel: &[u8]| pixel.iter().map(|&value| f64::from(value)).sum::<f64>() / (3.0 * 255.0);
+        brightness[index] = log_brightness(target.rgb.chunks_exact(3).map(mean), target.mask.as_deref());
+    }
+    Some(brightness)
 }
 
 /// Fits it to sequences of which images with a known gain have a log brightness; `at_mean` is in the order of moments.

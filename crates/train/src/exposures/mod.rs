@@ -19,16 +19,18 @@ use std::collections::BTreeMap;
 use std::io::Write;
 use std::path::{Path, PathBuf};
 use std::sync::atomic::AtomicBool;
+use std::sync::{Arc, OnceLock};
 
 use gausset_core::engine::{CorrectionGroup, CorrectionKind};
 use gausset_core::statistics::median;
-use gausset_core::{Pose, se3};
+use gausset_core::{Camera, Pose, se3};
 use gausset_io::atomic::{FileSystem, WriteError, plain_reason, write_atomic};
 use gausset_io::dataset::{Dataset, ImageEntry, Loader};
 use gausset_io::image::read_header;
 use gausset_io::input;
 use gausset_io::run_folder::exposure_path;
 use gausset_io::text::natural_order;
+use gausset_metrics::{Gain, Vignetting};
 use serde::{Deserialize, Serialize};
 
 use metering::Metering;
@@ -36,11 +38,14 @@ use metering::Metering;
 /// Maximum size of a gains file, in bytes.
 const MAX_FILE_BYTES: u64 = 64 << 20;
 
-/// The gains that a run has learnt: `RUN/gains.json`.
+/// The gains and the vignetting that a run has learnt: `RUN/gains.json`.
 #[derive(Clone, Debug, Default, PartialEq, Serialize, Deserialize)]
 pub struct LearntGains {
     /// The gains of the training images.
     gains: Vec<ImageGain>,
+    /// The vignetting of their cameras.
+    #[serde(default, skip_serializing_if = "Vec::is_empty")]
+    vignetting: Vec<CameraVignetting>,
 }
 
 /// The gains file of a run is invalid.
@@ -62,6 +67,24 @@ struct ImageGain {
     log_gain: [f32; 3],
 }
 
+/// The vignetting of a camera.
+#[derive(Clone, Debug, PartialEq, Serialize, Deserialize)]
+struct CameraVignetting {
+    /// Number of the camera in its model, or in the order of `transforms.json`.
+    camera: u32,
+    /// `a1 a2 a3` of `1 + a1 r² + a2 r⁴ + a3 r⁶`.
+    coefficients: [f32; 3],
+}
+
+/// What the photographs of a dataset say, each read when it is first needed.
+#[derive(Debug, Default)]
+pub(crate) struct PhotographFacts {
+    /// Exposure of each image in stops; `None` if it is unknown for one.
+    stops: OnceLock<Option<Vec<f64>>>,
+    /// Log brightness of the training images, by image; empty if one of them is transparent.
+    brightness: OnceLock<Vec<Option<f32>>>,
+}
+
 /// Log gain of each image of a dataset.
 #[derive(Clone, Debug)]
 pub struct Exposures {
@@ -73,24 +96,43 @@ pub struct Exposures {
     settings: Option<Vec<f32>>,
     /// Learnt gains, and those predicted by the neighbours, by image; `None` = render without gain.
     gains: Vec<Option<[f32; 3]>>,
+    /// Coefficients of the vignetting by image; `None` = without.
+    vignetting: Vec<Option<[f32; 3]>>,
     /// How the camera has followed the brightness of the scene.
     metering: Option<Metering>,
+    photographs: Arc<PhotographFacts>,
 }
 
 impl LearntGains {
-    /// The gains in a state, by the row of each training view; `None` if no gains are learnt.
+    /// What a state holds, by the rows of the gain and of the vignetting of each training view; `None` if neither is
+    /// learnt.
     pub(crate) fn from_groups(
         dataset: &Dataset,
         groups: &[CorrectionGroup],
-        row: impl Fn(usize) -> Option<u32>,
+        rows: impl Fn(usize) -> [Option<u32>; 2],
     ) -> Option<Self> {
-        let group = groups.iter().find(|group| group.group == CorrectionKind::Gain)?;
-        let pictures = dataset.split.train.iter().enumerate().filter_map(|(train_index, &index)| {
-            let gain = group.row(row(train_index)? as usize);
-            let name = dataset.images[index].name.to_string();
-            Some(ImageGain { name, log_gain: [gain[0], gain[1], gain[2]] })
-        });
-        Some(Self { gains: pictures.collect() })
+        let find = |kind| groups.iter().find(|group| group.group == kind);
+        let [gains, vignetting] = [CorrectionKind::Gain, CorrectionKind::Vignetting].map(find);
+        gains.or(vignetting)?;
+        let mut learnt = Self::default();
+        let mut cameras = BTreeMap::new();
+        for (train_index, &index) in dataset.split.train.iter().enumerate() {
+            let [gain, lens] = rows(train_index);
+            let three = |group: Option<&CorrectionGroup>, row: Option<u32>| {
+                group?.row(row? as usize).first_chunk::<3>().copied()
+            };
+            let image = &dataset.images[index];
+            if let Some(log_gain) = three(gains, gain) {
+                learnt.gains.push(ImageGain { name: image.name.to_string(), log_gain });
+            }
+            let camera = dataset.cameras.get(image.source_camera);
+            if let (Some(camera), Some(coefficients)) = (camera, three(vignetting, lens)) {
+                cameras.insert(camera.id, coefficients);
+            }
+        }
+        let of_camera = |(camera, coefficients)| CameraVignetting { camera, coefficients };
+        learnt.vignetting = cameras.into_iter().map(of_camera).collect();
+        Some(learnt)
     }
 
     /// Writes `RUN/gains.json`.
@@ -113,11 +155,13 @@ impl LearntGains {
             Err(error) => return Err(refused(plain_reason(&error))),
         };
         let read: Self = serde_json::from_str(&text).map_err(|error| refused(error.to_string()))?;
-        let strange = read.gains.iter().find(|picture| !picture.log_gain.iter().all(|g| g.abs() < 20.0));
-        match strange {
-            Some(picture) => Err(refused(format!(
-                "{}: log_gain: expected three numbers between -20 and 20, found {:?}",
-                picture.name, picture.log_gain
+        let gains = read.gains.iter().map(|image| (image.name.clone(), "log_gain", image.log_gain));
+        let lenses = read.vignetting.iter();
+        let lenses =
+            lenses.map(|lens| (format!("camera {}", lens.camera), "coefficients", lens.coefficients));
+        match gains.chain(lenses).find(|(.., values)| !values.iter().all(|v| v.abs() < 20.0)) {
+            Some((place, key, values)) => Err(refused(format!(
+                "{place}: {key}: expected three numbers between -20 and 20, found {values:?}"
             ))),
             None => Ok(Some(read)),
         }
@@ -127,17 +171,25 @@ impl LearntGains {
     #[must_use]
     pub fn exposures(&self, dataset: &Dataset) -> Exposures {
         let poses: Vec<Pose> = dataset.images.iter().map(|image| image.pose).collect();
-        self.exposures_at(dataset, &poses)
+        self.exposures_at(dataset, &poses, Arc::default())
     }
 
-    /// The same with other poses of the images.
-    pub(crate) fn exposures_at(&self, dataset: &Dataset, poses: &[Pose]) -> Exposures {
-        let stops: Option<Vec<f64>> = dataset
-            .images
-            .iter()
-            .map(|image| Some(read_header(&image.path).ok()?.shot?.brightness_stops()))
-            .collect();
-        self.with_stops(dataset, poses, stops.as_deref())
+    /// The same with other poses of the images, and what is known of the photographs.
+    pub(crate) fn exposures_at(
+        &self,
+        dataset: &Dataset,
+        poses: &[Pose],
+        photographs: Arc<PhotographFacts>,
+    ) -> Exposures {
+        let read = || {
+            let stops = |image: &ImageEntry| Some(read_header(&image.path).ok()?.shot?.brightness_stops());
+            dataset.images.iter().map(stops).collect()
+        };
+        let stops = if self.gains.is_empty() { &None } else { photographs.stops.get_or_init(read) };
+        Exposures {
+            photographs: Arc::clone(&photographs),
+            ..self.with_stops(dataset, poses, stops.as_deref())
+        }
     }
 
     /// The same, with the exposure of each image in stops, if known for all.
@@ -174,7 +226,22 @@ impl LearntGains {
                 gains[index] = moment.gain.map(|rest| rest.map(|r| r + by_settings(index)));
             }
         }
-        Exposures { sequences, images, settings, gains, metering: None }
+        let of_camera: BTreeMap<u32, [f32; 3]> =
+            self.vignetting.iter().map(|lens| (lens.camera, lens.coefficients)).collect();
+        let lens = |image: &ImageEntry| {
+            let camera = dataset.cameras.get(image.source_camera)?;
+            of_camera.get(&camera.id).copied().filter(|_| image.camera.is_pinhole())
+        };
+        let vignetting = dataset.images.iter().map(lens).collect();
+        Exposures {
+            sequences,
+            images,
+            settings,
+            gains,
+            vignetting,
+            metering: None,
+            photographs: Arc::default(),
+        }
     }
 }
 
@@ -185,19 +252,24 @@ impl Exposures {
         self.gains.get(index).copied().flatten()
     }
 
-    /// Log gain of an image whose view is `rendered` without gain (RGB, interleaved). A mask is 0 at pixels that do not
-    /// count.
-    pub(crate) fn log_gain_of_view(
+    /// Correction of an image whose view with this camera is `rendered` without (RGB, interleaved), and whether it has a
+    /// gain. A mask is 0 at pixels that do not count.
+    pub(crate) fn of_view(
         &self,
         index: usize,
+        camera: &Camera,
         rendered: &[f32],
         mask: Option<&[u8]>,
-    ) -> Option<[f32; 3]> {
+    ) -> (Gain, bool) {
         let metered = || {
             let brightness = metering::log_brightness(metering::rendered_pixels(rendered), mask)?;
             self.metering.as_ref()?.log_gain(index, brightness)
         };
-        metered().or_else(|| self.log_gain(index))
+        let log_gain = metered().or_else(|| self.log_gain(index));
+        let centre = [camera.cx as f32, camera.cy as f32];
+        let coefficients = self.vignetting.get(index).copied().flatten();
+        let vignetting = coefficients.map(|coefficients| Vignetting { coefficients, centre });
+        (Gain { log_gains: log_gain.unwrap_or_default(), vignetting }, log_gain.is_some())
     }
 
     /// Measures how the camera has followed the brightness of the scene, from the training images. Ends early if `stop`
@@ -205,16 +277,9 @@ impl Exposures {
     pub(crate) fn meter(&mut self, loader: &Loader, stop: &AtomicBool) {
         // Where settings explain the gains, they say what the camera did.
         if self.settings.is_none() {
-            self.metering = metering::measure(&self.sequences, &self.images, loader, stop);
+            self.metering =
+                metering::measure(&self.sequences, &self.images, &self.photographs.brightness, loader, stop);
         }
-    }
-}
-
-/// Applies an exposure to rendered colours (RGB, interleaved), as in training: multiplies by `exp(g)` and clamps to 1.
-pub(crate) fn expose(colours: &mut [f32], log_gain: [f32; 3]) {
-    let gain = log_gain.map(libm::expf);
-    for pixel in colours.chunks_exact_mut(3) {
-        pixel.iter_mut().zip(gain).for_each(|(value, gain)| *value = (*value * gain).min(1.0));
     }
 }
 
@@ -475,13 +540,5 @@ mod tests {
         let few: Vec<_> = line.iter().enumerate().map(|(i, gain)| gain.filter(|_| i < 8)).collect();
         assert_eq!(predict_from_settings(&few, &stops), None);
         assert_eq!(predict_from_settings(&[None, None], &[1.0, 2.0]), None);
-    }
-
-    #[test]
-    fn exposing_is_a_factor_on_each_channel_up_to_white() {
-        let mut colours = [0.5, 0.5, 0.5, 0.9, 0.0, 0.25];
-        expose(&mut colours, [2f32.ln(), 0.0, -2f32.ln()]);
-        let expected = [1.0, 0.5, 0.25, 1.0, 0.0, 0.125];
-        assert!(colours.iter().zip(expected).all(|(c, e): (&f32, f32)| (c - e).abs() < 1e-6), "{colours:?}");
     }
 }

@@ -316,6 +316,7 @@ impl BlockedRun {
             device,
             outputs,
             corrections,
+            photographs: Arc::default(),
             free_space: None,
             phase: RunPhase::Exporting(Box::new(state)),
             requests: RequestQueue::default(),

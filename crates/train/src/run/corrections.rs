@@ -215,9 +215,16 @@ impl Corrections {
         Some(poses)
     }
 
-    /// The gains of the training images in `groups`; `None` if none are learnt.
+    /// The same, or the poses of the dataset if none are refined.
+    pub(super) fn poses(&self, dataset: &Dataset, groups: &[CorrectionGroup]) -> Vec<Pose> {
+        let given = || dataset.images.iter().map(|image| image.pose).collect();
+        self.refined_poses(dataset, groups).unwrap_or_else(given)
+    }
+
+    /// The gains and the vignetting in `groups`; `None` if neither is learnt.
     pub(super) fn learnt_gains(&self, dataset: &Dataset, groups: &[CorrectionGroup]) -> Option<LearntGains> {
-        LearntGains::from_groups(dataset, groups, |train_index| self.exposure_row(train_index))
+        let rows = |train_index| [self.exposure_row(train_index), self.vignetting_row(train_index)];
+        LearntGains::from_groups(dataset, groups, rows)
     }
 
     /// What was learnt, as the blocks of a run are given it.
@@ -276,11 +283,9 @@ impl Corrections {
         groups: &[CorrectionGroup],
         saved_from_normalised: &Similarity,
     ) -> Result<(), WriteError> {
-        let refined = self.refined_poses(dataset, groups);
-        let is_refined = refined.is_some();
-        let poses = refined.unwrap_or_else(|| dataset.images.iter().map(|image| image.pose).collect());
+        let poses = self.poses(dataset, groups);
         let poses: Vec<Pose> = poses.iter().map(|pose| saved_from_normalised.apply_to_pose(pose)).collect();
-        if is_refined {
+        if self.refines_poses() {
             write_cameras(fs, run, dataset, &poses, saved_from_normalised)?;
         }
         write_cameras_json(fs, run, dataset, &poses)?;

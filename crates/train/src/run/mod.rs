@@ -47,6 +47,7 @@ use gausset_io::run_folder::config_path;
 use crate::block::Block;
 use crate::config::{BudgetGrowth, TrainConfig, equivalent_views, full_size_at};
 use crate::events::{Event, RunOutcome};
+use crate::exposures::PhotographFacts;
 use crate::free_space::FreeSpaceViews;
 use crate::memory::MemoryPlan;
 use crate::options::TrainOptions;
@@ -109,6 +110,8 @@ pub struct Run {
     clock: Clock,
     outputs: RunOutputs,
     corrections: Corrections,
+    /// What evaluations have learnt from the photographs.
+    photographs: Arc<PhotographFacts>,
     /// Known empty space, if the recipe regularises it.
     free_space: Option<FreeSpaceViews>,
     phase: RunPhase,

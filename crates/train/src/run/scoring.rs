@@ -1,5 +1,7 @@
 //! How a run scores its views: held-out ones during training and at the end, then some training views for comparison.
 
+use std::sync::Arc;
+
 use gausset_core::engine::{RenderOptions, TrainState};
 use gausset_io::dataset::Tracks;
 use gausset_metrics::SsimDefinition;
@@ -149,17 +151,16 @@ impl Run {
         loaded.map_err(|error| self.device_error(error))
     }
 
-    /// The gains with which images are rendered, if any are learnt.
+    /// The gains and the vignetting with which images are rendered, if any are learnt.
     fn exposures(&mut self) -> Result<Option<Exposures>, TrainError> {
-        if self.corrections.colour_rows().gains == 0 {
+        let rows = self.corrections.colour_rows();
+        if rows.gains + rows.vignetting == 0 {
             return Ok(None);
         }
         let groups = self.device.engine().read_corrections()?;
         let gains = self.corrections.learnt_gains(&self.dataset, &groups);
-        Ok(gains.map(|gains| match self.corrections.refined_poses(&self.dataset, &groups) {
-            Some(poses) => gains.exposures_at(&self.dataset, &poses),
-            None => gains.exposures(&self.dataset),
-        }))
+        let poses = self.corrections.poses(&self.dataset, &groups);
+        Ok(gains.map(|gains| gains.exposures_at(&self.dataset, &poses, Arc::clone(&self.photographs))))
     }
 
     /// Options with which this run evaluates.

@@ -235,6 +235,7 @@ impl Run {
             device,
             outputs,
             corrections,
+            photographs: Arc::default(),
             free_space,
             phase: RunPhase::Training(DueWork::default()),
             requests: RequestQueue::default(),

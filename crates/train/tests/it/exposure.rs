@@ -119,6 +119,43 @@ fn a_held_out_picture_is_rendered_with_the_exposure_of_those_before_and_after_it
     assert_eq!(plain.exposed, 0);
 }
 
+/// Darkens the corners of an image to half.
+fn darken_corners(path: &Path) {
+    let picture = decode_file(path).unwrap();
+    let [w, h] = [picture.width, picture.height].map(f64::from);
+    let darkened = picture.rgb.iter().enumerate().map(|(at, &value)| {
+        let (x, y) = (at / 3 % picture.width as usize, at / 3 / picture.width as usize);
+        let [dx, dy] = [x as f64 + 0.5 - 0.5 * w, y as f64 + 0.5 - 0.5 * h];
+        (f64::from(value) * (1.0 - 0.5 * (dx * dx + dy * dy) * 4.0 / (w * w + h * h))).round() as u8
+    });
+    let changed = RgbImage8 { width: picture.width, height: picture.height, data: darkened.collect() };
+    std::fs::write(path, encode::png_rgb8(&changed).unwrap()).unwrap();
+}
+
+#[test]
+fn scores_apply_the_vignetting_that_was_learnt() {
+    let (folder, _) = runs();
+    let data = folder.path().join("data");
+    small_scene(&data).iter().for_each(|path| darken_corners(path));
+    let psnr = |vignetting: bool| {
+        let run = folder.path().join(if vignetting { "with" } else { "without" });
+        let given = TrainOptions {
+            data: Some(data.clone()),
+            vignetting: Some(vignetting),
+            max_splats: Some(2_000),
+            ..options(200)
+        };
+        train(&given, &mut cpu(2), &run, &mut ignore).unwrap();
+        let report = std::fs::read_to_string(eval_folder(&run).join(REPORT)).unwrap();
+        let report: EvalReport = serde_json::from_str(&report).unwrap();
+        assert_eq!(report.exposed, 0, "no gains");
+        (LearntGains::read(&run).unwrap(), report.psnr.unwrap())
+    };
+    let ((learnt, with), (none, without)) = (psnr(true), psnr(false));
+    assert!(with > without, "{with} {without}");
+    assert!(learnt.is_some() && none.is_none());
+}
+
 #[test]
 fn a_file_that_holds_no_gains_is_refused() {
     let folder = tempfile::tempdir().unwrap();
@@ -128,6 +165,10 @@ fn a_file_that_holds_no_gains_is_refused() {
         ("{", "EOF"),
         (r#"{"gains": [{"name": "a", "log_gain": [0, 1]}]}"#, "invalid length 2"),
         (r#"{"gains": [{"name": "a", "log_gain": [0, 1, 1e30]}]}"#, "a: log_gain: expected three numbers"),
+        (
+            r#"{"gains": [], "vignetting": [{"camera": 3, "coefficients": [0, 90, 0]}]}"#,
+            "camera 3: coefficients: expected three numbers",
+        ),
     ] {
         std::fs::write(&path, text).unwrap();
         let error = LearntGains::read(folder.path()).unwrap_err().to_string();
