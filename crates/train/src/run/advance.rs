@@ -149,7 +149,8 @@ impl Run {
         let _span = gausset_prof::span("step");
         let (recipe, now) = (&self.config.recipe, self.clock.scheduled());
         let mut warn = |warning| self.outputs.warn(warning);
-        let view = self.feed.take(recipe, now, &self.corrections, &mut warn)?;
+        let steps = [now, self.clock.scheduled_next()];
+        let view = self.feed.take(recipe, steps, &self.corrections, &mut warn)?;
         // Random numbers are keyed by the step of the run; several of them can map to one step of the schedules.
         let params = recipe.step_params(now, &self.scene).with_step(self.clock.done());
         let next = self.feed.next_for_device(recipe, self.clock.scheduled_next());

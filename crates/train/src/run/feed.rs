@@ -6,9 +6,9 @@
 use std::sync::Arc;
 use std::sync::atomic::{AtomicBool, Ordering};
 
-use gausset_core::TargetImage;
 use gausset_core::engine::TrainView;
-use gausset_io::dataset::{Dataset, Loader};
+use gausset_core::{Camera, TargetImage};
+use gausset_io::dataset::{self, Dataset, Loader};
 
 use super::TrainError;
 use super::corrections::Corrections;
@@ -26,7 +26,8 @@ const MIN_IMAGES_PER_UNREADABLE: usize = 10;
 pub(super) struct Feed {
     loader: Arc<Loader>,
     order: ViewOrder,
-    /// The next view, already loaded, and its position in the order.
+    /// The next view, already loaded, and its position in the order. If its downsampled image is cached, it holds that
+    /// one, with the camera of the whole image.
     prefetched: Option<(Cursor, TrainView)>,
     skipped: Vec<SkippedImage>,
     unreadable: usize,
@@ -57,25 +58,37 @@ impl Feed {
         &self.loader
     }
 
-    /// The next view, at the size that the recipe gives it at step `scheduled` of the schedules; the view after it is
-    /// then loaded.
+    /// The next view, at the size that the recipe gives it at step `now` of the schedules; the view after it is then
+    /// loaded for step `next`.
     ///
     /// # Errors
     /// Too many images cannot be read, or none can be used.
     pub(super) fn take(
         &mut self,
         recipe: &Recipe,
-        scheduled: u64,
+        [now, next]: [u64; 2],
         corrections: &Corrections,
         warn: &mut dyn FnMut(RunWarning),
     ) -> Result<TrainView, TrainError> {
         let _span = gausset_prof::span("next_view");
-        let (_, view) = match self.prefetched.take() {
-            Some(ahead) => ahead,
-            None => self.load(corrections, warn)?,
+        let mut view = match self.prefetched.take() {
+            Some((_, view)) => view,
+            None => self.load(recipe, now, corrections, warn)?.1,
         };
-        self.prefetched = Some(self.load(corrections, warn)?);
-        let factor = reduction(recipe, scheduled, &view);
+        // The size may differ from the one that was expected when the view was loaded.
+        if !is_whole(&view) && self.cached(view.index as usize, recipe, now).is_none() {
+            match self.loader.get(view.index as usize) {
+                Ok(target) => view.target = target,
+                Err(skipped) => {
+                    let train = &self.loader.dataset().split.train;
+                    let train_index = train.iter().position(|&index| index == view.index as usize);
+                    self.skip(train_index, skipped, warn)?;
+                    view = self.load(recipe, now, corrections, warn)?.1;
+                }
+            }
+        }
+        self.prefetched = Some(self.load(recipe, next, corrections, warn)?);
+        let factor = reduction(recipe, now, &view.camera);
         Ok(self.downsampled.reduce(view, factor))
     }
 
@@ -98,11 +111,11 @@ impl Feed {
             Some(self.view(*view, target, corrections))
         });
         let readable: Vec<TrainView> = readable.collect();
-        let mut reduce = |view| {
-            let factor = reduction(recipe, scheduled, &view);
+        let reduce = |view: TrainView| {
+            let factor = reduction(recipe, scheduled, &view.camera);
             self.downsampled.reduce(view, factor)
         };
-        readable.into_iter().map(&mut reduce).collect()
+        readable.into_iter().map(reduce).collect()
     }
 
     /// A training view with its image.
@@ -128,7 +141,7 @@ impl Feed {
     /// `None` if it will be downsampled, because its whole image is then useless to the device.
     pub(super) fn next_for_device(&self, recipe: &Recipe, scheduled: u64) -> Option<&TrainView> {
         let (_, next) = self.prefetched.as_ref()?;
-        (reduction(recipe, scheduled, next) == 1).then_some(next)
+        (is_whole(next) && reduction(recipe, scheduled, &next.camera) == 1).then_some(next)
     }
 
     /// Position in the order of the view that [`Self::take`] will return next.
@@ -146,9 +159,12 @@ impl Feed {
         self.unreadable
     }
 
-    /// Loads the view at the order's cursor, or the next usable one, and advances the cursor.
+    /// Loads the view at the order's cursor, or the next usable one, for step `scheduled` of the schedules, and advances
+    /// the cursor.
     fn load(
         &mut self,
+        recipe: &Recipe,
+        scheduled: u64,
         corrections: &Corrections,
         warn: &mut dyn FnMut(RunWarning),
     ) -> Result<(Cursor, TrainView), TrainError> {
@@ -157,29 +173,49 @@ impl Feed {
             let Some(train_index) = self.order.current() else {
                 return Err(self.none_usable(&dataset));
             };
-            let wanted: Vec<usize> =
-                self.order.upcoming(LOOKAHEAD).map(|view| dataset.split.train[view]).collect();
-            self.loader.prefetch(&wanted);
+            let upcoming = self.order.upcoming(LOOKAHEAD).map(|view| dataset.split.train[view]);
+            let wanted = upcoming.filter(|&index| self.cached(index, recipe, scheduled).is_none());
+            self.loader.prefetch(&wanted.collect::<Vec<_>>());
             let index = dataset.split.train[train_index];
-            match self.loader.get(index) {
+            let target = self.cached(index, recipe, scheduled).cloned();
+            match target.map_or_else(|| self.loader.get(index), Ok) {
                 Ok(target) => {
                     let cursor = self.order.cursor();
                     self.order.advance();
                     let view = self.view(train_index, target, corrections);
                     return Ok((cursor, view));
                 }
-                Err(skipped) => {
-                    self.order.skip(train_index);
-                    self.unreadable += usize::from(skipped.reason.is_unreadable());
-                    let picture = SkippedImage { name: skipped.name, reason: skipped.reason.to_string() };
-                    self.skipped.push(picture.clone());
-                    if self.unreadable * MIN_IMAGES_PER_UNREADABLE > dataset.split.train.len() {
-                        return Err(self.too_many_unreadable(&dataset));
-                    }
-                    warn(RunWarning::UnreadableImage(picture));
-                }
+                Err(skipped) => self.skip(Some(train_index), skipped, warn)?,
             }
         }
+    }
+
+    /// The downsampled image of `dataset.images[index]` for step `scheduled` of the schedules, if it is kept.
+    fn cached(&self, index: usize, recipe: &Recipe, scheduled: u64) -> Option<&Arc<TargetImage>> {
+        let factor = reduction(recipe, scheduled, &self.loader.dataset().images[index].camera);
+        self.downsampled.get(index, factor)
+    }
+
+    /// Skips an image from now on.
+    ///
+    /// # Errors
+    /// Too many images cannot be read.
+    fn skip(
+        &mut self,
+        train_index: Option<usize>,
+        image: dataset::SkippedImage,
+        warn: &mut dyn FnMut(RunWarning),
+    ) -> Result<(), TrainError> {
+        let dataset = Arc::clone(self.loader.dataset());
+        train_index.into_iter().for_each(|view| self.order.skip(view));
+        self.unreadable += usize::from(image.reason.is_unreadable());
+        let picture = SkippedImage { name: image.name, reason: image.reason.to_string() };
+        self.skipped.push(picture.clone());
+        if self.unreadable * MIN_IMAGES_PER_UNREADABLE > dataset.split.train.len() {
+            return Err(self.too_many_unreadable(&dataset));
+        }
+        warn(RunWarning::UnreadableImage(picture));
+        Ok(())
     }
 
     fn none_usable(&self, dataset: &Dataset) -> TrainError {
@@ -210,9 +246,14 @@ fn train_index(dataset: &Dataset, name: &str) -> Option<usize> {
     dataset.split.train.iter().position(|&index| *dataset.images[index].name == *name)
 }
 
-/// The factor by which the recipe downsamples a view at step `scheduled` of the schedules.
-fn reduction(recipe: &Recipe, scheduled: u64, view: &TrainView) -> u32 {
-    recipe.reduction_at(scheduled, view.camera.width, view.camera.height)
+/// The factor by which the recipe downsamples an image at step `scheduled` of the schedules.
+fn reduction(recipe: &Recipe, scheduled: u64, camera: &Camera) -> u32 {
+    recipe.reduction_at(scheduled, camera.width, camera.height)
+}
+
+/// Whether a view has the whole image.
+fn is_whole(view: &TrainView) -> bool {
+    (view.target.width, view.target.height) == (view.camera.width, view.camera.height)
 }
 
 /// Downsamples views and keeps the images of the current size.
@@ -243,11 +284,16 @@ impl DownsampledCache {
         let index = view.index as usize;
         view.downscale = factor;
         view.camera = view.camera.downscaled(factor);
-        view.target = match self.cached.get(index) {
-            Some(Some(kept)) => Arc::clone(kept),
-            _ => self.downsample(index, &view.target),
+        view.target = match self.get(index, factor) {
+            Some(kept) => Arc::clone(kept),
+            None => self.downsample(index, &view.target),
         };
         view
+    }
+
+    /// The image of a view at `1 / factor` of its size, if it is kept.
+    fn get(&self, index: usize, factor: u32) -> Option<&Arc<TargetImage>> {
+        self.cached.get(index)?.as_ref().filter(|_| self.factor == factor)
     }
 
     fn downsample(&mut self, index: usize, target: &TargetImage) -> Arc<TargetImage> {
@@ -268,7 +314,9 @@ impl DownsampledCache {
 #[cfg(test)]
 mod tests {
     use super::*;
-    use gausset_core::{Camera, Pose};
+    use crate::{TrainConfig, TrainOptions, option_values::Colours};
+    use gausset_core::Pose;
+    use gausset_io::dataset::LoaderOptions;
 
     #[test]
     fn views_keep_their_geometry_and_get_each_picture_once_per_size() {
@@ -305,5 +353,46 @@ mod tests {
         let whole = coarse.reduce(view.clone(), 1);
         assert!(whole.downscale == 1 && Arc::ptr_eq(&view.target, &whole.target));
         assert!(!Arc::ptr_eq(&half.target, &coarse.reduce(view, 2).target));
+    }
+
+    #[test]
+    fn an_image_is_not_decoded_while_its_small_copy_is_kept() {
+        let folder = tempfile::tempdir().unwrap();
+        let frame = |i: u32| {
+            let rgb = (0..3 * 96 * 96).map(|v| (v * (i + 1)) as u8).collect();
+            let picture = gausset_core::image::RgbImage8 { width: 96, height: 96, data: rgb };
+            let name = format!("{i}.png");
+            std::fs::write(folder.path().join(&name), gausset_io::image::encode::png_rgb8(&picture).unwrap())
+                .unwrap();
+            format!(
+                r#"{{"file_path": "{name}", "transform_matrix":
+                    [[1, 0, 0, {i}], [0, 1, 0, 0], [0, 0, 1, 4], [0, 0, 0, 1]]}}"#
+            )
+        };
+        let frames = [0, 1, 2].map(frame).join(", ");
+        let text = format!(r#"{{"fl_x": 90, "fl_y": 90, "w": 96, "h": 96, "frames": [{frames}]}}"#);
+        std::fs::write(folder.path().join("transforms.json"), text).unwrap();
+        let data = Some(folder.path().to_owned());
+        let given =
+            TrainOptions { data, steps: Some(100), coarse_factor: Some(2), ..TrainOptions::default() };
+        let config = TrainConfig::resolve(&given, None).unwrap();
+        let dataset = Arc::new(dataset::open(folder.path(), &config.open_options()).unwrap());
+        let recipe = &config.recipe;
+        let fine = (0..100).find(|&step| recipe.reduction_at(step, 96, 96) == 1).unwrap();
+        let corrections = Corrections::new(recipe, Colours::None, &dataset, false);
+        let taken = |cache_bytes, steps: &[[u64; 2]]| {
+            // Holds one image.
+            let options = LoaderOptions { budget_bytes: 0, threads: 0 };
+            let loader = Arc::new(Loader::new(Arc::clone(&dataset), options));
+            let mut feed = Feed::new(Arc::clone(&loader), 1, Cursor::default(), cache_bytes);
+            let views = steps.iter().map(|&step| feed.take(recipe, step, &corrections, &mut |_| {}).unwrap());
+            let views: Vec<_> = views.map(|v| (v.index, v.downscale, v.camera, v.target)).collect();
+            (views, loader.stats().loaded)
+        };
+        let steps: Vec<[u64; 2]> = (0..12).map(|i| if i < 9 { [0, 0] } else { [fine, fine] }).collect();
+        let (views, loaded) = taken(1 << 20, &steps);
+        let (expected, without) = taken(0, &steps);
+        assert!(views == expected && views[8].1 == 2 && views[9].1 == 1);
+        assert!(loaded <= 3 + 4 && without > 9, "{loaded} {without}");
     }
 }
