@@ -109,7 +109,8 @@ impl FreeSpaceViews {
         let cameras = dataset.images.iter().map(|image| {
             let camera = &image.camera;
             let factor = camera.width.max(camera.height).div_ceil(VIEW_SIDE).next_power_of_two();
-            (camera.downscaled(factor), image.pose)
+            // A strip may be lower than the factor.
+            (camera.downscaled(factor.min(camera.width.min(camera.height)).max(1)), image.pose)
         });
         let stride = point_stride(dataset);
         let points = dataset.points.iter().step_by(stride).map(|point| point.position.map(|v| v as f32));

@@ -6,7 +6,7 @@
 
 use gausset_blocks::Cell;
 use gausset_core::engine::{Engine, Outputs, RenderOptions, Rendering};
-use gausset_core::{Splats, sh};
+use gausset_core::{Camera, Splats, sh};
 use gausset_io::dataset::Dataset;
 use gausset_train::RunRecord;
 
@@ -37,7 +37,8 @@ pub(super) fn shares(
                 return Err(Failure::stopped());
             }
             let image = &dataset.images[index];
-            let factor = image.camera.width.max(image.camera.height).div_ceil(SIDE).max(1);
+            let Camera { width, height, .. } = image.camera;
+            let factor = width.max(height).div_ceil(SIDE).min(width.min(height)).max(1);
             let camera = image.camera.downscaled(factor);
             engine.render_into(&camera, &image.pose, &options, Outputs::Color, &mut rendering)?;
             let mut sums = [0.0; 3];

@@ -97,6 +97,14 @@ fn without_points_nothing_is_known() {
 }
 
 #[test]
+fn the_view_of_a_strip_has_pixels() {
+    let mut data = dataset();
+    data.images.iter_mut().for_each(|image| (image.camera.width, image.camera.height) = (2000, 6));
+    let views = FreeSpaceViews::new(&data, data.read_tracks(u64::MAX).unwrap()).unwrap();
+    assert!(views.rule(0, 0).views.iter().all(|view| (view.camera.width, view.camera.height) == (333, 1)));
+}
+
+#[test]
 fn what_hangs_where_cameras_were_is_found_however_the_splats_were_turned() {
     let data = dataset();
     let space = FreeSpaceViews::new(&data, data.read_tracks(u64::MAX).unwrap()).unwrap();
