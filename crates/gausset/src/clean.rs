@@ -79,7 +79,10 @@ pub fn clean_run(options: &CleanOptions, host: &mut Host<'_>) -> Result<CleanRes
         allow_outside: options.allow_outside,
     };
     let dataset = run.open_dataset(place, host)?;
-    let space = free_space(&run, &dataset)?;
+    // The rule has distances of its own, which are those of the coordinates of training.
+    let mut normalised = (*dataset).clone();
+    normalised.normalise(run.recorded.record.normalisation);
+    let space = free_space(&run, &normalised)?;
     let exposures = LearntGains::read(&run.folder)?.map(|gains| gains.exposures(&dataset));
     let loader = run.loader(&dataset);
     let turn = run.splats_from_dataset();
@@ -104,7 +107,8 @@ pub fn clean_run(options: &CleanOptions, host: &mut Host<'_>) -> Result<CleanRes
 
     let before = score(&mut *engine, file.scene_len())?;
     let seed = run.recorded.config.recipe.seed;
-    let stays = floaters::splats_to_keep(&mut *engine, &file.scene(), &turn, &space, seed)?;
+    let saved_from_normalised = run.recorded.record.saved_from_normalised();
+    let stays = floaters::splats_to_keep(&mut *engine, &file.scene(), &saved_from_normalised, &space, seed)?;
     let scene: Vec<usize> = (0..file.scene_len()).filter(|&i| stays[i]).collect();
     let kept: Vec<usize> = scene.iter().copied().chain(file.scene_len()..file.splats.len()).collect();
     let splats = file.splats.select(&kept);

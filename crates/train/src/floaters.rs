@@ -14,9 +14,8 @@ const QUIET_PASSES: u64 = 3;
 /// Maximum number of passes.
 const MAX_PASSES: u64 = 64;
 
-/// For each splat of a scene, whether it is kept because it is not a floater. `saved_from_dataset` is the transform
-/// of the splats when they were saved; `space` is in the coordinates of the dataset. Replaces the state of the
-/// engine.
+/// For each splat of a scene, whether it is kept because it is not a floater. `saved_from_normalised` is the transform
+/// of the splats when they were saved; `space` is in normalised coordinates. Replaces the state of the engine.
 ///
 /// The result is deterministic in splats, views and `seed`.
 ///
@@ -25,12 +24,12 @@ const MAX_PASSES: u64 = 64;
 pub fn splats_to_keep(
     engine: &mut dyn Engine,
     scene: &Splats,
-    saved_from_dataset: &Similarity,
+    saved_from_normalised: &Similarity,
     space: &FreeSpaceViews,
     seed: u64,
 ) -> Result<Vec<bool>, EngineError> {
     let mut splats = scene.clone();
-    saved_from_dataset.inverse().apply_to_splats(&mut splats);
+    saved_from_normalised.inverse().apply_to_splats(&mut splats);
     engine.load(TrainState::new(splats, Vec::new()))?;
     let mut quiet = 0;
     for pass in 0..MAX_PASSES {
