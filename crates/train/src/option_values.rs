@@ -181,7 +181,7 @@ words! {
     /// Whether each step has a random background colour.
     #[derive(Default)]
     RandomBackground {
-        /// When training starts from random splats.
+        /// When the dataset has no points.
         #[default]
         Auto = "auto",
         /// Each step has a colour of its own.

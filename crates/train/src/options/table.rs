@@ -70,7 +70,7 @@ options! {
     /// sky for 40 photographs and more, white for Blender-style data, else black.
     background: Background = listed(Data, "COLOUR").default(Background::Auto).field(|c| &mut c.background);
     /// Random background colour in each step, so that splats cannot imitate the background: auto|always|never; auto =
-    /// if training starts from random splats; the default is always for fewer than 40 images.
+    /// if the dataset has no points; the default is always for fewer than 40 images.
     random_background: RandomBackground = listed(Data, "WHEN")
         .field(|c| &mut c.recipe.random_background).bare_value("always").help_lists_words();
     /// Remove splats from known free space in front of the cameras: auto|off; auto = if the points of the dataset
@@ -146,7 +146,7 @@ options! {
         .field(|c| &mut c.recipe.start.random_splats).needs(&[Requirement::NoFile, Requirement::OtherPoints]);
     /// Initial opacity of splats from points, 0..1.
     initial_opacity: f64 = listed(Start, "OPACITY")
-        .range(ValueRange::new("more than 0, less than 1", |&v| v > 0.0 && v < 1.0))
+        .range(ValueRange::new("more than 0, less than 1", |&v| v as f32 > 0.0 && (v as f32) < 1.0))
         .field(|c| &mut c.recipe.start.opacity);
     /// Initial scale of splats as a multiple of the distance to their neighbours.
     initial_scale: f64 = listed(Start, "FACTOR").range(POSITIVE).field(|c| &mut c.recipe.start.scale);
