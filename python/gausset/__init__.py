@@ -54,6 +54,7 @@ __all__ = [
     "render",
     "resume",
     "save",
+    "set_memory_limit",
     "set_num_threads",
     "spherical_harmonics",
     "start",
@@ -65,6 +66,14 @@ __all__ = [
 def set_num_threads(count: int) -> None:
     """Sets the number of threads of `rasterization` and its relatives; all cores by default."""
     _gausset.set_num_threads(_whole("count", count, 1, 1024))
+
+
+def set_memory_limit(size: int) -> None:
+    """Sets the bytes for the tiles of a view of `rasterization`; half of the memory by default.
+
+    A view that needs more raises `MemoryLimitError`.
+    """
+    _gausset.set_memory_limit(_whole("size", size, 0, 2**63))
 
 
 # Imported at the first use: torch, and modules that take long.

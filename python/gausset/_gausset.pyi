@@ -37,6 +37,7 @@ __all__ = [
     "run_state",
     "run_summary",
     "save",
+    "set_memory_limit",
     "set_num_threads",
     "sh_colors",
     "sh_colors_vjp",
@@ -242,6 +243,9 @@ def field_fit(
     keywords: dict[str, Any],
     progress: Callable[[int, int, float], object] | None,
 ) -> tuple[_Field, dict[str, Any], str]: ...
+def set_memory_limit(size: int) -> None:
+    """Sets the bytes for the tiles of a view of `rasterization`; half of the memory by default."""
+
 def set_num_threads(count: int) -> None:
     """Sets the number of threads of `rasterization` and its relatives; all cores by default."""
 

@@ -22,6 +22,7 @@ mod program;
 mod rasterize;
 mod render;
 mod splats;
+mod threaded;
 mod train;
 mod trainer;
 
@@ -40,7 +41,8 @@ mod _gausset {
     use super::program::{build_info, run_program};
     #[pymodule_export]
     use super::rasterize::{
-        ActivatedSplats, View, l1_ssim, num_threads, project, set_num_threads, sh_colors, sh_colors_vjp,
+        ActivatedSplats, View, l1_ssim, num_threads, project, set_memory_limit, set_num_threads, sh_colors,
+        sh_colors_vjp,
     };
     #[pymodule_export]
     use super::render::{Renderer, check_camera};

@@ -1,8 +1,10 @@
 //! The stages of `gausset.rasterization`, on arrays; `gausset/_rasterization.py` makes functions of autograd of them.
 
+use std::sync::atomic::{AtomicU64, Ordering};
 use std::sync::{Arc, Mutex, MutexGuard, OnceLock, PoisonError};
 
 use gausset::{Camera, Failure, Pose};
+use gausset_compute::machine::memory_bytes;
 use gausset_compute::{Exec, Pool};
 use gausset_metrics::Planes;
 use gausset_metrics::loss::{GroundTruth, LossKernel, LossOptions};
@@ -58,9 +60,26 @@ pub(crate) fn set_num_threads(py: Python<'_>, count: usize) -> PyResult<()> {
         return Err(exception(py, argument(format!("count: {count} (expected 1..1024)"))));
     }
     py.detach(|| {
-        *threads() = Some(Threads { pool: Arc::new(Pool::new(count)), process: std::process::id() })
+        let process = std::process::id();
+        let before = threads().replace(Threads { pool: Arc::new(Pool::new(count)), process });
+        if before.as_ref().is_some_and(|before| before.process != process) {
+            // To drop the pool of a parent process would wait for its threads.
+            std::mem::forget(before);
+        }
     });
     Ok(())
+}
+
+/// Bytes that the tile lists of a view may use.
+fn memory_limit() -> &'static AtomicU64 {
+    static LIMIT: OnceLock<AtomicU64> = OnceLock::new();
+    LIMIT.get_or_init(|| AtomicU64::new(memory_bytes().map_or(u64::MAX, |bytes| bytes / 2)))
+}
+
+/// Sets the bytes that the tile lists of a view may use.
+#[pyfunction]
+pub(crate) fn set_memory_limit(size: u64) {
+    memory_limit().store(size, Ordering::Relaxed);
 }
 
 /// The number of threads of `rasterization` and its relatives.
@@ -210,7 +229,10 @@ impl View {
                 channels,
                 background,
                 with_depth: true,
-                list_capacity: ListCapacity::UNLIMITED,
+                list_capacity: ListCapacity {
+                    bytes: memory_limit().load(Ordering::Relaxed),
+                    bytes_per_entry: ListCapacity::BACKWARD,
+                },
             };
             let pool = pool();
             let mut state = self.state();
@@ -218,7 +240,10 @@ impl View {
                 return Err(argument("colors: not one row per splat"));
             }
             let images = state.blend(Exec::best(&pool), colors, &options);
-            images.map_err(|error| Failure::new("memory", format!("the view has {error}")))
+            images.map_err(|error| {
+                let line = format!("the view has {error}; draw fewer or smaller splats, or set_memory_limit");
+                Failure::new("memory", line)
+            })
         })?;
         let [width, height] = self.size;
         let image = |values, channels| PyArray1::from_vec(py, values).reshape([height, width, channels]);

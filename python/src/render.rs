@@ -1,7 +1,5 @@
 //! Renders.
 
-use std::sync::{Mutex, PoisonError};
-
 use gausset::{Camera, Failure, Pose, RenderOptions, Rendering};
 use gausset_core::engine::{Engine, Outputs};
 use numpy::{PyArray1, PyArray2, PyArray3, PyArrayMethods};
@@ -10,6 +8,7 @@ use pyo3::prelude::*;
 use crate::device::device_options;
 use crate::error::{argument, detached, exception};
 use crate::splats::file_of;
+use crate::threaded::Threaded;
 
 /// `width, height, fx, fy, cx, cy`.
 pub(crate) type Intrinsics = (u32, u32, f64, f64, f64, f64);
@@ -51,7 +50,7 @@ pub(crate) fn images(py: Python<'_>, rendering: Rendering) -> PyResult<Images<'_
 /// Splats on a device.
 #[pyclass(frozen, module = "gausset._gausset")]
 pub(crate) struct Renderer {
-    engine: Mutex<Box<dyn Engine>>,
+    engine: Threaded<Box<dyn Engine>>,
     /// How the file says that its splats are rendered.
     options: RenderOptions,
     /// Number of splats before those of the sky, if there is a sky.
@@ -77,7 +76,7 @@ impl Renderer {
             let options = gausset::saved_run::file_render_options(&file);
             let scene_splats = gausset::saved_run::scene_splat_count(&file);
             engine.load_splats(file.splats, Vec::new())?;
-            Ok(Self { engine: Mutex::new(engine), options, scene_splats })
+            Ok(Self { engine: Threaded::new(engine), options, scene_splats })
         })
     }
 
@@ -117,7 +116,7 @@ impl Renderer {
         pose: &Pose,
         options: &RenderOptions,
     ) -> Result<Rendering, Failure> {
-        let mut engine = self.engine.lock().unwrap_or_else(PoisonError::into_inner);
+        let mut engine = self.engine.lock("Renderer")?;
         let scene = RenderOptions { splat_limit: self.scene_splats, ..*options };
         let rendering = engine.render(camera, pose, &scene, Outputs::All)?;
         if self.scene_splats.is_none() {

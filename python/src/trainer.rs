@@ -2,7 +2,7 @@
 
 use std::path::PathBuf;
 use std::sync::atomic::{AtomicBool, AtomicU64, Ordering};
-use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
+use std::sync::{Arc, MutexGuard};
 
 use gausset::train::{AdvanceOutcome, Run, TrainError};
 use gausset::training::{RunSettings, Task, Trainer as RustTrainer};
@@ -14,6 +14,7 @@ use crate::device::device_options;
 use crate::error::detached;
 use crate::job::run_job_until;
 use crate::render::{Images, Intrinsics, camera_and_pose, images};
+use crate::threaded::Threaded;
 use crate::train::{Callbacks, Given, new_task, resumed_task, tell};
 
 /// A run between two calls.
@@ -27,7 +28,7 @@ enum State {
 /// A training that is advanced by calls.
 #[pyclass(frozen, module = "gausset._gausset")]
 pub(crate) struct Trainer {
-    state: Mutex<State>,
+    state: Threaded<State>,
     stop: Arc<AtomicBool>,
     /// Finished steps.
     step: AtomicU64,
@@ -160,16 +161,16 @@ impl Trainer {
         )?;
         run.run().stop_clock();
         let (step, steps) = (run.run().step().into(), run.run().steps().into());
-        Ok(Self { state: Mutex::new(State::Running(Box::new(run))), stop, step, steps })
+        Ok(Self { state: Threaded::new(State::Running(Box::new(run))), stop, step, steps })
     }
 
-    fn lock(&self) -> MutexGuard<'_, State> {
-        self.state.lock().unwrap_or_else(PoisonError::into_inner)
+    fn lock(&self) -> Result<MutexGuard<'_, State>, Failure> {
+        self.state.lock("Trainer")
     }
 
     /// Works on the run between two steps, if it has not ended. A failure does not end it.
     fn with_run<T>(&self, work: impl FnOnce(&mut Run) -> Result<T, Failure>) -> Result<Option<T>, Failure> {
-        match &mut *self.lock() {
+        match &mut *self.lock()? {
             State::Running(run) => work(run.run()).map(Some),
             State::Ended | State::Failed(..) => Ok(None),
         }
@@ -196,7 +197,7 @@ impl Trainer {
 
     /// Does steps; after the last one, ends the run. Returns whether it continues.
     fn advance_by(&self, steps: u64, host: &mut Host<'_>) -> Result<bool, Failure> {
-        let mut state = self.lock();
+        let mut state = self.lock()?;
         let bug = State::Failed("internal", "bug in Gausset: a training panicked".to_owned());
         let run = match std::mem::replace(&mut *state, bug) {
             State::Running(run) => run,

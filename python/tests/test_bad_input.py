@@ -2,6 +2,7 @@
 
 import inspect
 import os
+import signal
 import sys
 import threading
 import types
@@ -186,15 +187,22 @@ def test_a_folder_without_the_right_to_write(tmp_path):
 
 
 @pytest.mark.skipif(not hasattr(os, "fork"), reason="no fork")
-def test_a_forked_child_renders():
-    expected = gausset.render(splats(), camera()).color
+def test_a_forked_child_renders_with_threads_of_its_own():
+    renderer, threads = gausset.Renderer(splats(), threads=2), gausset.num_threads()
+    gausset.set_num_threads(2)
+    expected = renderer.render(camera()).color
     child = os.fork()
     if child == 0:
         is_equal = False
         try:
+            signal.alarm(20)
+            refused(lambda: renderer.render(camera()), "a Renderer from before the fork")
+            del renderer
+            gausset.set_num_threads(3)
             is_equal = np.array_equal(gausset.render(splats(), camera()).color, expected)
         finally:
             os._exit(0 if is_equal else 1)
+    gausset.set_num_threads(threads)
     assert os.waitpid(child, 0)[1] == 0
 
 
@@ -369,6 +377,13 @@ class TestRasterization:
             finally:
                 os._exit(0 if is_equal else 1)
         assert os.waitpid(child, 0)[1] == 0
+
+    def test_a_view_with_too_many_tiles_is_refused(self, torch):
+        gausset.set_memory_limit(100)
+        try:
+            refused(lambda: self.call(torch), "tile entries .expected at most 1", gausset.MemoryLimitError)
+        finally:
+            gausset.set_memory_limit(2**40)
 
     def test_an_image_of_one_pixel(self, torch):
         assert self.call(torch, width=1, height=1)[0].shape == (1, 1, 1, 3)
