@@ -24,7 +24,6 @@
 #![forbid(unsafe_code)]
 #![cfg_attr(not(test), deny(clippy::disallowed_methods))]
 
-pub mod agreement;
 pub mod block;
 pub mod cameras;
 pub mod config;
