@@ -4,7 +4,6 @@
 //! that holds them; multiplications on 16 lanes; and scattered stores. The largest of the three counts. Additions,
 //! comparisons and shuffles are left out: CPUs execute them on separate ports. The bound therefore errs on the low
 //! side, and a stage that is slower than its bound may still have less to gain than their ratio says.
-//! more than the factor says.
 
 use gausset_compute::PeakRates;
 use gausset_compute::simd::LANES;

@@ -55,12 +55,6 @@ impl Support {
         self.views >= u32::from(CONFIRMATIONS) && self.widest >= 1.0 - libm::cos(MIN_PARALLAX.to_radians())
     }
 
-    /// The largest angle in degrees between the first of these views and another one, as seen from the point.
-    #[must_use]
-    pub fn parallax(&self) -> f64 {
-        libm::acos(1.0 - self.widest).to_degrees()
-    }
-
     /// What these views know about the point.
     #[must_use]
     pub fn confidence(&self) -> Confidence {
@@ -82,15 +76,14 @@ mod tests {
             let mut support = Support::default();
             positions.iter().for_each(|&x| support.add([x, 0.0, 0.0], [0.0, 0.0, 1.0]));
             assert_eq!(support.views as usize, positions.len());
-            (support.confidence(), support.parallax())
+            support.confidence()
         };
-        assert_eq!(confidence(&[]).0, Confidence::Invented);
-        assert_eq!(confidence(&[0.0]).0, Confidence::Invented);
-        assert_eq!(confidence(&[0.0, 1.0]).0, Confidence::Seen);
+        assert_eq!(confidence(&[]), Confidence::Invented);
+        assert_eq!(confidence(&[0.0]), Confidence::Invented);
+        assert_eq!(confidence(&[0.0, 1.0]), Confidence::Seen);
         // 0.02 at a distance of 1 is 1.1 degrees, 0.03 is 1.7.
-        assert_eq!(confidence(&[0.0, 0.01, 0.02]).0, Confidence::Seen);
-        assert_eq!(confidence(&[0.0, 0.01, 0.03]).0, Confidence::Confirmed);
-        assert!((confidence(&[0.0, 1.0]).1 - 45.0).abs() < 1e-9);
+        assert_eq!(confidence(&[0.0, 0.01, 0.02]), Confidence::Seen);
+        assert_eq!(confidence(&[0.0, 0.01, 0.03]), Confidence::Confirmed);
         // A camera in the point sees nothing of it.
         let mut support = Support::default();
         support.add([1.0; 3], [1.0; 3]);
