@@ -7,6 +7,7 @@ use std::path::{Path, PathBuf};
 use std::sync::OnceLock;
 use std::sync::atomic::{AtomicBool, Ordering};
 
+use gausset_compute::panic_guard;
 use gausset_io::atomic::{Disk, write_atomic};
 use gausset_io::text::one_line;
 
@@ -37,8 +38,8 @@ pub(crate) fn wait_if_ending() {
 /// continued without one of its threads would wait for it forever.
 pub(crate) fn install_hook() {
     std::panic::set_hook(Box::new(|panic| {
-        // A panic in an image decoder is an error of the image; the caller of the decoder catches it.
-        if gausset_io::image::decoder_is_running() {
+        // A panic in a decoder or a graphics driver is an error of the image or device; the caller catches it.
+        if panic_guard::is_active() {
             return;
         }
         let is_viewer = std::thread::current().name() == Some(gausset_view::server::THREAD);
@@ -90,3 +91,26 @@ pub(crate) fn panic_if_requested() {
 /// Does nothing in release builds.
 #[cfg(not(debug_assertions))]
 pub(crate) const fn panic_if_requested() {}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn a_panic_that_is_caught_does_not_end_the_program_and_others_do() {
+        let is_child = "GAUSSET_TEST_CRASH_HOOK";
+        if std::env::var_os(is_child).is_some() {
+            install_hook();
+            assert!(panic_guard::catch(|| panic!("the device is lost")).is_err());
+            print_to_stderr("caught");
+            panic!("a bug");
+        }
+        let test = "crash::tests::a_panic_that_is_caught_does_not_end_the_program_and_others_do";
+        let mut child = std::process::Command::new(std::env::current_exe().unwrap());
+        let ended = child.args([test, "--exact", "--nocapture"]).env(is_child, "1").output().unwrap();
+        let said = String::from_utf8_lossy(&ended.stderr);
+        let (before, after) = said.split_once("caught").expect("the first panic is caught");
+        assert!(!before.contains("internal error") && after.contains("a bug"), "{said}");
+        assert_eq!(ended.status.code(), Some(EXIT_CODE));
+    }
+}

@@ -18,6 +18,7 @@ mod exec;
 pub mod huge_pages;
 pub mod level;
 pub mod machine;
+pub mod panic_guard;
 pub mod pool;
 pub mod prefetch;
 pub mod rates;

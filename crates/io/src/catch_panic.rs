@@ -1,37 +1,21 @@
 //! Runs work on untrusted input that may panic, and turns a panic into an error of that input.
-//!
-//! The program's panic hook exits the process, because a run without one of its threads would wait for it for ever. A
-//! hook cannot know whether a panic will be caught, so guarded threads announce it: a hook calls [`is_active`] and does
-//! nothing if it is true.
 
 use std::any::Any;
-use std::cell::Cell;
-use std::panic::{AssertUnwindSafe, catch_unwind};
 
-thread_local! {
-    static ACTIVE: Cell<bool> = const { Cell::new(false) };
-}
+use gausset_compute::panic_guard;
+pub use gausset_compute::panic_guard::is_active;
 
 /// Why guarded work returned no result: the message of its panic, on one line.
 #[derive(Clone, Debug, PartialEq, Eq, thiserror::Error)]
 #[error("{0}")]
 pub struct CaughtPanic(pub String);
 
-/// Whether a panic of this thread is caught and reported as an error.
-#[must_use]
-pub fn is_active() -> bool {
-    ACTIVE.try_with(Cell::get).unwrap_or(false)
-}
-
 /// Runs work that may panic. Data that the work modified must not be used after a panic.
 ///
 /// # Errors
 /// The work panicked.
 pub fn catch<T>(work: impl FnOnce() -> T) -> Result<T, CaughtPanic> {
-    let before = ACTIVE.replace(true);
-    let result = catch_unwind(AssertUnwindSafe(work));
-    ACTIVE.set(before);
-    result.map_err(|payload| CaughtPanic(crate::text::one_line(message(payload.as_ref()))))
+    panic_guard::catch(work).map_err(|payload| CaughtPanic(crate::text::one_line(message(payload.as_ref()))))
 }
 
 fn message(payload: &(dyn Any + Send)) -> &str {

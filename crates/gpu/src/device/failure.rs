@@ -1,11 +1,11 @@
 //! Failures of a device, as values.
 
 use std::future::Future;
-use std::panic::{AssertUnwindSafe, catch_unwind};
 use std::pin::pin;
 use std::sync::{Mutex, PoisonError};
 use std::task::{Context, Poll, Waker};
 
+use gausset_compute::panic_guard;
 use gausset_core::engine::EngineError;
 
 use super::Gpu;
@@ -81,14 +81,14 @@ impl Gpu {
         if bytes > 0 && self.is_refused() {
             return Err(out_of_memory());
         }
-        let outcome = catch_unwind(AssertUnwindSafe(|| {
+        let outcome = panic_guard::catch(|| {
             let memory = shared.device.push_error_scope(wgpu::ErrorFilter::OutOfMemory);
             let internal = shared.device.push_error_scope(wgpu::ErrorFilter::Internal);
             let validation = shared.device.push_error_scope(wgpu::ErrorFilter::Validation);
             let value = action(&shared.device, &shared.queue);
             let errors = [block_on(validation.pop()), block_on(internal.pop()), block_on(memory.pop())];
             (value, errors.into_iter().flatten().next())
-        }));
+        });
         match outcome {
             Ok((value, None)) => self.check().map(|()| value),
             Ok((_, Some(wgpu::Error::OutOfMemory { .. }))) => Err(out_of_memory()),
@@ -104,5 +104,28 @@ impl Gpu {
                 Err(self.error(&text))
             }
         }
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use crate::device::AdapterChoice;
+    use crate::test_device::gpu;
+
+    #[test]
+    fn a_panic_of_the_driver_is_announced_and_an_error_of_all_later_calls() {
+        if gpu("a_panic_of_the_driver_is_announced_and_an_error_of_all_later_calls").is_none() {
+            return;
+        }
+        // A separate device: the others continue to work.
+        let gpu = Gpu::open(&AdapterChoice::Best).expect("it was opened before");
+        let failed = gpu.guarded("waiting", 0, |_, _| {
+            assert!(panic_guard::is_active());
+            panic!("the device\nis lost");
+        });
+        let Err::<(), _>(EngineError::DeviceFailed(what)) = &failed else { panic!("{failed:?}") };
+        assert!(what.ends_with("waiting: the device; is lost"), "{what}");
+        assert_eq!((gpu.check().as_ref(), panic_guard::is_active()), (failed.as_ref(), false));
     }
 }
