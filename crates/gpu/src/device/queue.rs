@@ -111,8 +111,9 @@ impl DeviceMemory {
         place.fill(&gpu, bytemuck::cast_slice(&self.words))?;
         let number = self.counts.units;
         let heavy = parts.iter().filter(|part| part.is_heavy && unit.is_some());
-        let is_timed = self.pace.is_timed(number, heavy.map(|part| part.stage))
-            || gausset_prof::is_enabled() && number.is_multiple_of(timer::TIMING_INTERVAL);
+        let is_timed = gpu.has_timestamps()
+            && (self.pace.is_timed(number, heavy.map(|part| part.stage))
+                || gausset_prof::is_enabled() && number.is_multiple_of(timer::TIMING_INTERVAL));
         if is_timed && self.timer.is_none() {
             self.timer = Timer::new(&gpu)?;
         }
