@@ -26,7 +26,7 @@ fn ssim_taps() -> Vec<f32> {
 #[must_use]
 pub(crate) fn header() -> String {
     let mut text = String::from("// Generated from `header.rs` and `record.rs`.\n");
-    let words: [(&str, u32); 75] = [
+    let words: [(&str, u32); 76] = [
         ("GRID_WIDTH", GRID_WIDTH),
         ("SCAN_BLOCK", SCAN_BLOCK),
         ("TILE_SIZE", TILE_SIZE),
@@ -64,6 +64,7 @@ pub(crate) fn header() -> String {
         ("STATUS_DONE", status::DONE as u32),
         ("STATUS_NUMBER", status::NUMBER as u32),
         ("STATUS_LONGEST", status::LONGEST as u32),
+        ("STATUS_DONE_ROWS", status::DONE_ROWS as u32),
         ("HALT_CAPACITY", halt::CAPACITY),
         ("HALT_LOSS", halt::LOSS),
         ("FLAG_ANTIALIASED", flag::ANTIALIASED),

@@ -88,6 +88,8 @@ pub(crate) mod status {
     pub(crate) const CLEARED: usize = 10;
     /// Entries of the longest list that was blended.
     pub(crate) const LONGEST: usize = 11;
+    /// Tile rows that were done before the unit stopped for too many entries.
+    pub(crate) const DONE_ROWS: usize = 12;
     /// Number of words.
     pub(crate) const WORDS: usize = 16;
 }
@@ -345,9 +347,10 @@ record! {
         first_splat: u32,
         /// Pixels of the whole image per pixel.
         downscale: f32,
+        /// Written on the device: tile rows done before the unit was halted and submitted again.
+        done_rows: u32,
         /// To whole vectors.
         unused_0: u32,
-        unused_1: u32,
     }
 }
 

@@ -39,7 +39,8 @@ fn peak_along(i: u32, way: vec3<f32>) -> f32 {
 fn follow(ray: u32) {
     let at = bitcast<vec2<f32>>(rays[2u * ray].xy);
     let tile = rays[2u * ray].z;
-    if (tile < job.band_top * job.tiles_x || tile >= job.band_bottom * job.tiles_x) { return; }
+    // Evidence of rows that are done has been added.
+    if (tile < max(job.band_top, job.done_rows) * job.tiles_x || tile >= job.band_bottom * job.tiles_x) { return; }
     let way = bitcast<vec3<f32>>(rays[2u * ray + 1u].xyz);
     var transmittance = 1.0;
     for (var entry = ranges[4u * tile]; entry < ranges[4u * tile + 2u]; entry++) {

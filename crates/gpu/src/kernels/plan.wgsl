@@ -43,6 +43,9 @@ fn begin(@builtin(local_invocation_index) thread: u32) {
     for (var i = 0u; i < ARGUMENTS; i++) { arguments[i] = vec4<u32>(0u); }
     // A unit after a halted one does nothing, and its status is that of the halted one.
     if (status[STATUS_HALT] != 0u && (job.flags & FLAG_LIFTS) == 0u) { return; }
+    // This unit again, after it halted in a band: the rows before it are done.
+    let is_again = status[STATUS_HALT] == HALT_CAPACITY && status[STATUS_NUMBER] == job.unit;
+    job.done_rows = select(0u, status[STATUS_DONE_ROWS], is_again);
     for (var i = 0u; i < STATUS_WORDS; i++) { status[i] = 0u; }
     status[STATUS_NUMBER] = job.unit;
     // The host need not know the number of splats: rules may be in flight.
@@ -144,6 +147,7 @@ fn plan_entries(@builtin(local_invocation_index) thread: u32) {
     let entries = partials[(job.visible + SCAN_BLOCK - 1u) / SCAN_BLOCK];
     if (entries > job.entry_capacity) {
         status[STATUS_ENTRIES] = entries;
+        status[STATUS_DONE_ROWS] = max(job.done_rows, job.band_top);
         halt(HALT_CAPACITY);
         return;
     }

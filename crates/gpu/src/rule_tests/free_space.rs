@@ -144,6 +144,24 @@ fn what_was_cleared_is_not_counted_again() {
     assert_equal_bits("twice", &twice, &once, &[]);
 }
 
+#[test]
+fn rays_are_counted_once_where_a_later_band_has_too_many_entries() {
+    let Some(gpu) = gpu("rays_are_counted_once_where_a_later_band_has_too_many_entries") else { return };
+    // Most splats are in the lower half of the image.
+    let mut start = cloud(3000);
+    start.splats.means.iter_mut().for_each(|[_, y, z]| *y = y.abs() - 0.1 * *z);
+    let camera = Camera { width: 512, height: 384, fx: 480.0, fy: 480.0, cx: 256.0, cy: 192.0, ..CAMERA };
+    let view = FreeSpaceView { camera, ..rays(1).views[0].clone() };
+    let rule = FreeSpaceRule { min_points: 3, views: vec![view; 2].into(), ..rays(0) };
+    let rule = [DensityRule::FreeSpace(rule)];
+    let (whole, told) = applied(&mut engine(&gpu, 0), &start, &rule);
+    let mut in_bands = engine(&gpu, 0);
+    in_bands.memory.entry_limit = 32_768;
+    let (found, report) = applied(&mut in_bands, &start, &rule);
+    assert!(told.cleared > 20 && report == told, "{told:?} {report:?}");
+    assert_equal_bits("in bands", &found, &whole, &[]);
+}
+
 /// Steps, free space, relocation: as in training.
 fn work(engine: &mut GpuEngine, range: std::ops::Range<u64>) {
     for step in range {
