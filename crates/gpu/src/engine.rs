@@ -7,8 +7,8 @@ use gausset_core::engine::{
 };
 use gausset_core::{Camera, Pose};
 
-use crate::device::{AdapterKind, DeviceMemory, Gpu};
-use crate::in_flight::{IN_FLIGHT, InFlight};
+use crate::device::{DeviceMemory, Gpu};
+use crate::in_flight::{IN_FLIGHT, InFlight, check_number};
 use crate::layout::{Buffer, Capacities};
 use crate::record::{Job, flag, halt, status};
 use crate::schedule::{Unit, UnitKind};
@@ -206,14 +206,16 @@ impl GpuEngine {
     /// flight.
     fn run_to_completion(&mut self, job: &Job, unit: &Unit) -> Result<[u32; status::WORDS], EngineError> {
         let splats = self.state.splats as u32;
-        let job = Job { flags: job.flags | flag::LIFTS, splats, ..*job };
+        let flags = job.flags | flag::LIFTS;
         // If it fails half-way, the next step lifts its halt.
         self.flight.clear();
         loop {
-            self.memory.submit(&job, None, None, unit)?;
+            let number = self.flight.take_number();
+            self.memory.submit(&Job { unit: number, flags, splats, ..*job }, None, None, unit)?;
             let Some(words) = self.memory.take_status(true)? else {
                 return Err(EngineError::DeviceFailed("a render was lost".to_owned()));
             };
+            check_number(number, &words)?;
             if words[status::HALT] == halt::NOT {
                 self.memory.splits.record_longest(None, words[status::LONGEST]);
                 return Ok(words);

@@ -20,6 +20,15 @@ pub(crate) const IN_FLIGHT: usize = 8;
 /// The status words of a unit.
 pub(crate) type Status = [u32; status::WORDS];
 
+/// Returns an error if a status is not that of this unit: the device did not execute it.
+pub(crate) fn check_number(number: u32, status: &Status) -> Result<(), EngineError> {
+    if status[status::NUMBER] == number {
+        return Ok(());
+    }
+    let what = format!("unit {} answered in place of unit {number}", status[status::NUMBER]);
+    Err(EngineError::DeviceFailed(what))
+}
+
 /// The operations of a device that the protocol needs.
 pub(crate) trait UnitQueue {
     /// The data needed to submit a unit, once or again.
@@ -76,6 +85,13 @@ impl<U> InFlight<U> {
         self.units.len() >= self.max_units
     }
 
+    /// A number for the next unit.
+    pub(crate) fn take_number(&mut self) -> u32 {
+        let number = self.next;
+        self.next = number.wrapping_add(1);
+        number
+    }
+
     /// Drops all units; the next one lifts any halt.
     pub(crate) fn clear(&mut self) {
         self.units.clear();
@@ -94,8 +110,7 @@ impl<U> InFlight<U> {
         while self.is_full() {
             self.take_oldest(device, true)?;
         }
-        let number = self.next;
-        self.next = self.next.wrapping_add(1);
+        let number = self.take_number();
         self.units.push_back((number, unit));
         let outcome = match self.units.back() {
             Some((_, unit)) => device.submit(unit, number, self.lifts_halt),
@@ -134,10 +149,7 @@ impl<U> InFlight<U> {
     ) -> Result<bool, EngineError> {
         let Some((number, unit)) = self.units.front() else { return Ok(false) };
         let Some(status) = device.take(wait)? else { return Ok(false) };
-        if status[status::NUMBER] != *number {
-            let what = format!("unit {} answered in place of unit {number}", status[status::NUMBER]);
-            return Err(EngineError::DeviceFailed(what));
-        }
+        check_number(*number, &status)?;
         if status[status::HALT] == halt::NOT {
             device.on_done(unit, &status);
             self.units.pop_front();

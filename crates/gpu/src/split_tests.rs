@@ -2,20 +2,21 @@
 
 use std::sync::Arc;
 
-use gausset_core::Stage;
-use gausset_core::TargetImage;
 use gausset_core::engine::{
     AdamMode, ClassicRule, CorrectionGroup, CorrectionKind, CorrectionRates, DensityRule, Engine,
     EngineError, GradientStatistic, LearningRates, OcclusionQuery, Outputs, RenderOptions, Rendering,
     StepParams, StepReport, TrainState, TrainView,
 };
+use gausset_core::{Stage, TargetImage};
 use gausset_testkit::RandomScene;
 
 use crate::device::Gpu;
 use crate::engine::{GpuEngine, GpuOptions};
 use crate::pace::{StageTimes, UnitSize};
+use crate::record::{Job, flag};
 use crate::split::{DispatchParts, WorkSplit};
 use crate::test_device::gpu;
+use crate::unit::{render_job, render_unit};
 
 const WIDTH: u32 = 80;
 const HEIGHT: u32 = 150;
@@ -183,4 +184,22 @@ fn a_row_of_tiles_with_too_many_entries_is_one_line_with_numbers() {
     assert_eq!(limit, 4096 * 48);
     assert!(needed > limit);
     assert!(engine.save().expect("saved") == state, "nothing has changed");
+}
+
+#[test]
+fn a_render_that_the_device_did_not_execute_is_an_error() {
+    let Some(gpu) = gpu("a_render_that_the_device_did_not_execute_is_an_error") else { return };
+    let mut engine = engine(&gpu);
+    engine.load(state()).expect("a state");
+    let (shown, options) = (view(0), params(9).render);
+    let render = |engine: &mut GpuEngine| {
+        engine.render(&shown.camera, &shown.pose, &options, Outputs::Color).map(drop)
+    };
+    render(&mut engine).expect("a picture");
+    // The next status is that of another unit.
+    let job = render_job(&engine.state_info(), &shown.camera, &shown.pose, &options).expect("a job");
+    let other = Job { unit: 1234, flags: job.flags | flag::LIFTS, ..job };
+    engine.memory.submit(&other, None, None, &render_unit(&job, Outputs::Color)).expect("submitted");
+    let failed = render(&mut engine).expect_err("another unit");
+    assert!(failed.to_string().contains("unit 1234 answered in place of unit"), "{failed}");
 }
