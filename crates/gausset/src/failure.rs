@@ -223,7 +223,7 @@ impl From<EngineError> for Failure {
     fn from(error: EngineError) -> Self {
         match error {
             EngineError::NonFiniteLoss { .. } => Self::from_error("loss", error),
-            EngineError::OutOfMemory { .. } => {
+            EngineError::OutOfMemory { .. } | EngineError::DeviceLimit { .. } => {
                 Self::new("memory", format!("{error}; use smaller images or fewer splats"))
             }
             // Invalid input, a failed device, and what may be added.

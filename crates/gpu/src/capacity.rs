@@ -15,15 +15,47 @@ const BYTES_PER_RENDER_ENTRY: u64 = 4;
 /// Bytes per splat in the largest of the buffers.
 const BYTES_PER_SPLAT: u64 = 48;
 
+/// Capacities for entries are multiples of this.
+const ENTRY_STEP: u64 = 4096;
+
 impl DeviceMemory {
     /// Enlarges the buffers to these sizes; an error, before anything is allocated, if they exceed the limit. Cached
-    /// images are freed if necessary.
+    /// images are freed if necessary, then tile lists: units whose lists no longer fit are split into bands.
     pub(crate) fn ensure_capacity(
         &mut self,
         what: &dyn Fn() -> String,
         sizes: &Capacities,
     ) -> Result<(), EngineError> {
-        let (needed, limit) = (sizes.total_bytes(), self.limit());
+        match self.with_smaller_lists(sizes, 0)? {
+            Some(smaller) => self.enlarge(what, &smaller),
+            None => self.enlarge(what, sizes),
+        }
+    }
+
+    /// If these sizes exceed the limit and would fit with smaller tile lists, frees the lists and returns such sizes,
+    /// which also leave `spare` bytes of the limit if that is possible.
+    fn with_smaller_lists(
+        &mut self,
+        sizes: &Capacities,
+        spare: u64,
+    ) -> Result<Option<Capacities>, EngineError> {
+        let limit = self.limit();
+        if self.needed_bytes(sizes) <= limit {
+            return Ok(None);
+        }
+        let least = sizes.entries.min(ENTRY_STEP);
+        let entries = self.fitting_entries(sizes, [least, sizes.entries], limit.saturating_sub(spare));
+        let smaller = Capacities { entries, ..*sizes };
+        if self.needed_bytes(&smaller) > limit {
+            return Ok(None);
+        }
+        self.free_lists()?;
+        Ok(Some(smaller))
+    }
+
+    /// Like [`Self::ensure_capacity`], keeping the tile lists.
+    fn enlarge(&mut self, what: &dyn Fn() -> String, sizes: &Capacities) -> Result<(), EngineError> {
+        let (needed, limit) = (self.needed_bytes(sizes), self.limit());
         if needed > limit {
             return Err(EngineError::OutOfMemory { what: what(), needed, limit });
         }
@@ -63,7 +95,7 @@ impl DeviceMemory {
         let largest = self.max_splats_per_page();
         if splats > largest {
             let (needed, limit) = (splats * BYTES_PER_SPLAT, largest * BYTES_PER_SPLAT);
-            return Err(EngineError::OutOfMemory { what: what(), needed, limit });
+            return Err(EngineError::DeviceLimit { what: what(), needed, limit });
         }
         let wanted = (splats + splats / 2).min(most.max(splats));
         let widened = self.ensure_splat_capacity(
@@ -72,21 +104,25 @@ impl DeviceMemory {
         );
         match widened {
             // Spare capacity is optional: retry without it.
-            Err(EngineError::OutOfMemory { .. }) => {
-                self.ensure_splat_capacity(&what, &Capacities { splats: splat_capacity(splats), ..sizes })
+            Err(EngineError::OutOfMemory { .. } | EngineError::DeviceLimit { .. }) => {
+                let sizes = Capacities { splats: splat_capacity(splats), ..sizes };
+                // Both versions of the state exist while it is copied.
+                let spare = self.sizes().state_bytes();
+                let sizes = self.with_smaller_lists(&sizes, spare)?.unwrap_or(sizes);
+                self.ensure_splat_capacity(&what, &sizes)
             }
             outcome => outcome,
         }
     }
 
-    /// Like [`Self::make_room`], keeping the data of each splat. It exists twice meanwhile, or is copied through the
+    /// Like [`Self::enlarge`], keeping the data of each splat. It exists twice meanwhile, or is copied through the
     /// host.
     fn ensure_splat_capacity(
         &mut self,
         what: &dyn Fn() -> String,
         sizes: &Capacities,
     ) -> Result<(), EngineError> {
-        let (needed, limit) = (sizes.total_bytes(), self.limit());
+        let (needed, limit) = (self.needed_bytes(sizes), self.limit());
         if needed > limit {
             return Err(EngineError::OutOfMemory { what: what(), needed, limit });
         }
@@ -114,14 +150,14 @@ impl DeviceMemory {
             what()
         );
         let [needed, limit] = [visible, room].map(|splats| splats * BYTES_PER_SPLAT);
-        Err(EngineError::OutOfMemory { what, needed, limit })
+        Err(EngineError::DeviceLimit { what, needed, limit })
     }
 
     /// Largest number of entries that fit into one binding of each buffer.
     pub(crate) fn max_entries(&self, training: bool) -> u64 {
         let bytes = if training { BYTES_PER_ENTRY } else { BYTES_PER_RENDER_ENTRY };
         let most = (self.max_binding_bytes() / bytes).min(1 << 31).min(self.entry_limit);
-        most / 4096 * 4096
+        most / ENTRY_STEP * ENTRY_STEP
     }
 
     /// Makes the tile lists of a view fit, after a halted unit with `entries` entries in one band: enlarges the buffers
@@ -137,19 +173,21 @@ impl DeviceMemory {
         let most = self.max_entries(sizes.training);
         let what = || format!("{}: the tile lists, with {entries} entries,", what());
         // Spare capacity is optional: retry without it.
-        for wanted in [entries + entries / 2, entries].map(|entries| entries.next_multiple_of(4096)) {
+        for wanted in [entries + entries / 2, entries].map(|entries| entries.next_multiple_of(ENTRY_STEP)) {
             if entries > most {
                 break;
             }
-            match self.ensure_capacity(&what, &Capacities { entries: wanted.min(most), ..sizes }) {
-                Err(EngineError::OutOfMemory { .. }) => (),
+            match self.enlarge(&what, &Capacities { entries: wanted.min(most), ..sizes }) {
+                Err(EngineError::OutOfMemory { .. } | EngineError::DeviceLimit { .. }) => (),
                 outcome => return outcome,
             }
         }
-        let fitting = self.entries_that_fit(most);
+        // Half of the remaining memory: the set of splats may grow.
+        let half = self.limit() - self.limit().saturating_sub(self.needed_bytes(&sizes)) / 2;
+        let fitting = self.fitting_entries(&sizes, [sizes.entries, most], half);
         if fitting > sizes.entries {
-            match self.ensure_capacity(&what, &Capacities { entries: fitting, ..sizes }) {
-                Ok(()) | Err(EngineError::OutOfMemory { .. }) => (),
+            match self.enlarge(&what, &Capacities { entries: fitting, ..sizes }) {
+                Ok(()) | Err(EngineError::OutOfMemory { .. } | EngineError::DeviceLimit { .. }) => (),
                 failed => return failed,
             }
         }
@@ -157,24 +195,30 @@ impl DeviceMemory {
         if room >= entries || self.splits.reduce_bands(view, tile_rows, entries, room) {
             return Ok(());
         }
-        let [needed, limit] = [entries, room].map(|entries| entries * BYTES_PER_ENTRY);
-        Err(EngineError::OutOfMemory { what: format!("{} of one row of tiles,", what()), needed, limit })
+        let what = format!("{} of one row of tiles,", what());
+        if entries > most {
+            let [needed, limit] = [entries, most].map(|entries| entries * BYTES_PER_ENTRY);
+            return Err(EngineError::DeviceLimit { what, needed, limit });
+        }
+        let sizes = Capacities { entries: entries.next_multiple_of(ENTRY_STEP), ..sizes };
+        let needed = self.needed_bytes(&sizes);
+        // 0: the device refused an allocation below the limit.
+        let limit = Some(self.limit()).filter(|&limit| needed > limit).unwrap_or(0);
+        Err(EngineError::OutOfMemory { what, needed, limit })
     }
 
-    /// Number of entries that fit into half of the remaining memory, at most `most`: the set of splats may grow.
-    fn entries_that_fit(&self, most: u64) -> u64 {
-        let sizes = *self.sizes();
-        let total = |entries: u64| Capacities { entries, ..sizes }.total_bytes();
-        let limit = self.limit() - self.limit().saturating_sub(sizes.total_bytes()) / 2;
-        let (mut fits, mut beyond) = (sizes.entries / 4096, most.max(sizes.entries) / 4096 + 1);
+    /// Largest number of entries in a range with which the other buffers fit into `limit`; the least one if none fits.
+    fn fitting_entries(&self, sizes: &Capacities, [least, most]: [u64; 2], limit: u64) -> u64 {
+        let needed = |entries: u64| self.needed_bytes(&Capacities { entries, ..*sizes });
+        let (mut fits, mut beyond) = (least / ENTRY_STEP, most.max(least) / ENTRY_STEP + 1);
         while beyond - fits > 1 {
             let middle = fits.midpoint(beyond);
-            if total(4096 * middle) <= limit {
+            if needed(ENTRY_STEP * middle) <= limit {
                 fits = middle;
             } else {
                 beyond = middle;
             }
         }
-        4096 * fits
+        ENTRY_STEP * fits
     }
 }

@@ -15,9 +15,13 @@ use std::ops::Range;
 use gausset_core::engine::{CorrectionKind, SKY_VALUES};
 use gausset_core::sh;
 
+use crate::in_flight::IN_FLIGHT;
 use crate::record::{
     BIAS_CLOCKS, Job, Record, Rule, SCAN_BLOCK, SUMS_STRIDE, TILE_SUMS, View, argument, census, status,
 };
+
+/// Bytes that are written or read at a time.
+pub(crate) const TRANSFER_CHUNK: u64 = 16 << 20;
 
 /// A buffer on the device.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord)]
@@ -195,6 +199,10 @@ impl Buffer {
     /// Their second moments.
     pub(crate) const SH_SECOND: [Self; 4] =
         [Self::ShSecond0, Self::ShSecond1, Self::ShSecond2, Self::ShSecond3];
+
+    /// Tile lists, which are sized by the capacity for entries alone.
+    pub(crate) const LISTS: [Self; 6] =
+        [Self::TileKeys0, Self::TileKeys1, Self::Entries0, Self::Entries1, Self::EntrySplats, Self::Slots];
 
     /// Number of planes, and bytes per splat of each, of the data in this buffer that persists between units; `None` if
     /// there is none.
@@ -391,6 +399,13 @@ impl Capacities {
     /// Bytes of all buffers.
     pub(crate) fn total_bytes(&self) -> u64 {
         Buffer::ALL.into_iter().map(|buffer| self.bytes(buffer)).sum()
+    }
+
+    /// Host memory of transfers: the slots of units in flight, the words of the next unit, a chunk that is read back.
+    pub(crate) fn transfer_bytes(&self) -> u64 {
+        let unit = Job::BYTES + Rule::BYTES + self.bytes(Buffer::Picture).max(self.free_space);
+        let largest = self.bytes(Buffer::Splats).max(self.bytes(Buffer::Pixels));
+        (IN_FLIGHT as u64 + 1) * unit + largest.min(TRANSFER_CHUNK)
     }
 }
 

@@ -7,7 +7,7 @@ use gausset_core::engine::{
     EngineError, GradientStatistic, LearningRates, OcclusionQuery, Outputs, RenderOptions, Rendering,
     StepParams, StepReport, TrainState, TrainView,
 };
-use gausset_core::{Stage, TargetImage};
+use gausset_core::{Camera, Stage, TargetImage};
 use gausset_testkit::RandomScene;
 
 use crate::device::Gpu;
@@ -176,7 +176,7 @@ fn a_row_of_tiles_with_too_many_entries_is_one_line_with_numbers() {
     engine.load(state.clone()).expect("a state");
     engine.step(&[view(0)], &[], &params(0)).expect("a step that is under way");
     let failed = engine.flush();
-    let Err(EngineError::OutOfMemory { what, needed, limit }) = failed else { panic!("{failed:?}") };
+    let Err(EngineError::DeviceLimit { what, needed, limit }) = failed else { panic!("{failed:?}") };
     assert!(
         what.starts_with("view `view 0`: the tile lists") && what.ends_with("of one row of tiles,"),
         "{what}"
@@ -184,6 +184,37 @@ fn a_row_of_tiles_with_too_many_entries_is_one_line_with_numbers() {
     assert_eq!(limit, 4096 * 48);
     assert!(needed > limit);
     assert!(engine.save().expect("saved") == state, "nothing has changed");
+}
+
+#[test]
+fn tile_lists_make_room_for_renders_and_splats() {
+    let Some(gpu) = gpu("tile_lists_make_room_for_renders_and_splats") else { return };
+    let [mut ample, mut tight] = [(); 2].map(|()| {
+        let mut engine = engine(&gpu);
+        engine.load(state()).expect("a state");
+        engine.step(&[view(0)], &[], &params(0)).expect("a step");
+        engine.flush().expect("flushed");
+        engine
+    });
+    let before = *tight.memory.sizes();
+    tight.memory.set_limit(tight.memory.needed_bytes(&before) + (4 << 20));
+    let (shown, options) = (view(0), params(9).render);
+    let camera = &shown.camera;
+    let [fx, fy, cx, cy] = [camera.fx, camera.fy, camera.cx, camera.cy].map(|v| 4.0 * v);
+    let large = Camera::new(4 * WIDTH, 4 * HEIGHT, fx, fy, cx, cy).expect("a camera");
+    let render = |engine: &mut GpuEngine| engine.render(&large, &shown.pose, &options, Outputs::Color);
+    assert!(render(&mut tight).expect("a picture") == render(&mut ample).expect("a picture"));
+    let between = *tight.memory.sizes();
+    assert!(between.entries < before.entries && ample.memory.sizes().entries > before.entries);
+    tight.memory.set_limit(tight.memory.needed_bytes(&between) + (2 << 20));
+    for engine in [&mut ample, &mut tight] {
+        engine.memory.grow_splats(5000, 5000).expect("room");
+        engine.step(&[view(1)], &[], &params(1)).expect("a step");
+    }
+    let after = tight.memory.sizes();
+    assert!(after.splats == 8192 && after.entries < between.entries);
+    assert!(tight.memory.needed_bytes(after) <= tight.memory.limit());
+    assert!(tight.save().expect("saved") == ample.save().expect("saved"));
 }
 
 #[test]

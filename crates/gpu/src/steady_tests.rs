@@ -65,7 +65,7 @@ fn pictures_without_room_go_up_with_their_steps() {
     let bytes = image_bytes(&view(0).target) + image_bytes(&view(1).target);
     assert_eq!(kept, bytes);
     // All current memory, and nothing more.
-    let taken = engine.memory.sizes().total_bytes();
+    let taken = engine.memory.needed_bytes(engine.memory.sizes());
     engine.memory.set_limit(taken);
     engine.memory.clear_image_cache();
     let before = engine.memory.counts();

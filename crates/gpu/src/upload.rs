@@ -8,7 +8,7 @@ use gausset_core::engine::{
 use crate::corrections::CorrectionLayout;
 use crate::engine::GpuEngine;
 use crate::in_flight::IN_FLIGHT;
-use crate::layout::{Buffer, Capacities, sh_blocks, splat_capacity};
+use crate::layout::{Buffer, Capacities, TRANSFER_CHUNK, sh_blocks, splat_capacity};
 use crate::record::{BIAS_CLOCKS, census};
 use crate::state::HostState;
 use crate::{planes, unit};
@@ -18,34 +18,35 @@ const INITIAL_ENTRIES: u64 = 65_536;
 /// Entries per splat assumed for memory estimates.
 const ENTRIES_PER_SPLAT: u64 = 4;
 
+/// Memory that training a scene of this size needs on a device; `driver` is the host memory of its driver.
+fn memory_need(scene: &SceneSize, shares_memory: bool, limit: Option<u64>, driver: u64) -> MemoryEstimate {
+    let blocks = sh_blocks(scene.sh_degree);
+    let state = scene.splats * (144 * (1 + blocks) + 20);
+    // Screen splats, boxes, keys, gradients, directions; entries as assumed.
+    let per_splat = 48 + 16 + 16 + 4 + 48 + 32 + 68 * ENTRIES_PER_SPLAT;
+    // Render and gradient, derivatives of SSIM, target and mask, a part of the sums of tiles.
+    let pixels = scene.pixels * (32 + 36 + 5 + 1);
+    // Images of the steps in flight and of the next one, data that is read back.
+    let transfers = scene.pixels * 5 * (IN_FLIGHT as u64 + 1) + TRANSFER_CHUNK;
+    // The smallest buffers hold a block of splats and the first entries.
+    let least = splat_capacity(0) * (144 * (1 + blocks) + 20 + per_splat) + 68 * INITIAL_ENTRIES;
+    let working = scene.splats * per_splat + pixels + least;
+    if shares_memory {
+        let device = MemoryBytes { state, working: working + transfers };
+        // The same bytes count against two limits, if the second is set.
+        let own = limit.map_or(MemoryBytes::default(), |_| device);
+        let host = MemoryBytes { working: device.working + driver, ..device };
+        return MemoryEstimate { host, device: own, limit };
+    }
+    // The state is on the device alone; the plan counts its copies on the host.
+    let host = MemoryBytes { state: 0, working: transfers + driver };
+    MemoryEstimate { host, device: MemoryBytes { state, working }, limit }
+}
+
 impl GpuEngine {
     /// Memory that training a scene of this size needs.
     pub(crate) fn memory_need(&self, scene: &SceneSize) -> MemoryEstimate {
-        let blocks = sh_blocks(scene.sh_degree);
-        let state = scene.splats * (144 * (1 + blocks) + 20);
-        // Screen splats, boxes, keys, gradients, directions; entries as assumed.
-        let per_splat = 48 + 16 + 16 + 4 + 48 + 32 + 68 * ENTRIES_PER_SPLAT;
-        // Render and gradient, derivatives of SSIM, target and mask, a part of the sums of tiles; uploads of the steps
-        // in flight.
-        let pixels = scene.pixels * (32 + 36 + 5 + 1 + 5 * IN_FLIGHT as u64);
-        // The smallest buffers hold a block of splats and the first entries.
-        let least = splat_capacity(0) * (144 * (1 + blocks) + 20 + per_splat) + 68 * INITIAL_ENTRIES;
-        let working = scene.splats * per_splat + pixels + least;
-        let device = MemoryBytes { state, working };
-        // Compiled kernels and other memory of the driver, on the host.
-        let driver = self.driver_bytes;
-        if self.gpu().info().shares_memory() {
-            // The same bytes count against two limits, if the second is set.
-            let own = self.device_limit.map_or(MemoryBytes::default(), |_| device);
-            let host = MemoryBytes { working: working + driver, ..device };
-            return MemoryEstimate { host, device: own, limit: self.device_limit };
-        }
-        // Density rules need the whole state on the host.
-        let host = MemoryBytes {
-            state: scene.splats * TrainState::bytes_per_splat(scene.sh_degree),
-            working: driver,
-        };
-        MemoryEstimate { host, device, limit: self.device_limit }
+        memory_need(scene, self.gpu().info().shares_memory(), self.device_limit, self.driver_bytes)
     }
 
     /// Frees the state.
@@ -161,5 +162,21 @@ impl GpuEngine {
         };
         planes::read_records(&mut self.memory, n, &mut state)?;
         Ok(state)
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn a_card_holds_the_state_alone_and_the_host_what_is_transferred() {
+        let scene = SceneSize { splats: 1_000_000, sh_degree: 3, pixels: 2_000_000 };
+        let card = memory_need(&scene, false, Some(8 << 30), 7);
+        assert_eq!(card.host, MemoryBytes { state: 0, working: 90_000_000 + TRANSFER_CHUNK + 7 });
+        assert_eq!((card.device.state, card.limit), (740_000_000, Some(8 << 30)));
+        let shared = memory_need(&scene, true, None, 7);
+        assert_eq!(shared.host.total(), card.host.total() + card.device.total());
+        assert_eq!((shared.device.total(), shared.limit), (0, None));
     }
 }

@@ -214,10 +214,12 @@ impl MemoryPlan {
     }
 
     /// Bytes that depth maps may use before the first step, when step buffers, moments and copies of the state do not
-    /// exist yet. The points are copied, together with the images that see them.
+    /// exist yet, and the host has the splats of any device. The points are copied, together with the images that see
+    /// them.
     #[must_use]
     pub fn stereo_budget(&self) -> u64 {
-        let others = self.splats + self.pictures + 2 * self.points + PROGRAM_BYTES;
+        let splats = self.splats.max(self.splat_count * self.copy_per_splat);
+        let others = splats + self.pictures + 2 * self.points + PROGRAM_BYTES;
         self.limit.saturating_sub(others + self.limit / TRACKS_DIVISOR)
     }
 

@@ -66,6 +66,16 @@ pub enum EngineError {
         /// Bytes allowed; 0 = the device had no memory left, below any limit.
         limit: u64,
     },
+    /// A buffer larger than the device supports, whatever its memory.
+    #[error("{what} would need a buffer of {} (the device supports at most {})", mebibytes(*needed), mebibytes(*limit))]
+    DeviceLimit {
+        /// What was to be allocated.
+        what: String,
+        /// Bytes that `what` would need.
+        needed: u64,
+        /// Bytes that the device supports.
+        limit: u64,
+    },
 }
 
 impl EngineError {

@@ -12,14 +12,13 @@ use super::ring::Ring;
 use super::timer::{Timer, transfer};
 use super::{AdapterKind, Gpu};
 use crate::kernels::Kernel;
-use crate::layout::{Buffer, Capacities};
+use crate::layout::{Buffer, Capacities, TRANSFER_CHUNK};
 use crate::pace::StageTimes;
 use crate::schedule::{Grid, Unit};
 use crate::split::{ListStatistics, WorkSplit};
 use crate::traffic::Traffic;
 
-/// Bytes that are written or read at a time.
-const CHUNK: usize = 16 << 20;
+const CHUNK: usize = TRANSFER_CHUNK as usize;
 
 /// Counts of the operations so far.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
@@ -125,6 +124,12 @@ impl DeviceMemory {
         self.limit
     }
 
+    /// Bytes that count against the limit at these sizes: those of transfers only if the memory is shared.
+    pub(crate) fn needed_bytes(&self, sizes: &Capacities) -> u64 {
+        let transfers = if self.gpu.info().shares_memory() { sizes.transfer_bytes() } else { 0 };
+        sizes.total_bytes() + transfers
+    }
+
     /// Sets the limit of all buffers; a quarter of it is for cached images.
     pub(crate) fn set_limit(&mut self, bytes: u64) {
         self.limit = bytes;
@@ -170,6 +175,26 @@ impl DeviceMemory {
         limits.into_iter().find(|(bytes, most)| bytes > most).map(|(_, most)| most)
     }
 
+    fn over_device_limit(&self, buffer: Buffer, sizes: &Capacities, limit: u64) -> EngineError {
+        let what = format!("buffer {} of {}", buffer.label(), self.gpu.info().name);
+        EngineError::DeviceLimit { what, needed: sizes.bytes(buffer), limit }
+    }
+
+    /// Frees the tile lists; the next call of [`Self::grow`] allocates them again.
+    pub(crate) fn free_lists(&mut self) -> Result<(), EngineError> {
+        if self.buffers.is_empty() {
+            return Ok(());
+        }
+        self.sizes.entries = 0;
+        self.groups.clear();
+        self.plans.clear();
+        for buffer in Buffer::LISTS {
+            self.buffers[buffer as usize] = self.create_sized_buffer(buffer, &self.sizes.clone())?;
+        }
+        // The device frees them once no unit uses them.
+        wait(&self.gpu, None)
+    }
+
     /// Enlarges the buffers to at least these sizes. A buffer that grows is reallocated and zeroed.
     ///
     /// # Errors
@@ -178,8 +203,7 @@ impl DeviceMemory {
     pub(crate) fn grow(&mut self, sizes: &Capacities) -> Result<(), EngineError> {
         let limited = |buffer| Some((buffer, self.limit_of(buffer, sizes)?));
         if let Some((buffer, most)) = Buffer::ALL.into_iter().find_map(limited) {
-            let what = format!("buffer {} of {}", buffer.label(), self.gpu.info().name);
-            return Err(EngineError::OutOfMemory { what, needed: sizes.bytes(buffer), limit: most });
+            return Err(self.over_device_limit(buffer, sizes, most));
         }
         if self.buffers.is_empty() {
             // All or none: later calls rely on each of them.
@@ -216,8 +240,7 @@ impl DeviceMemory {
             // The bias corrections are stored before the sums.
             if is_kept || buffer == Buffer::Sums {
                 if let Some(most) = self.limit_of(buffer, sizes) {
-                    let what = format!("buffer {} of {}", buffer.label(), self.gpu.info().name);
-                    return Err(EngineError::OutOfMemory { what, needed: sizes.bytes(buffer), limit: most });
+                    return Err(self.over_device_limit(buffer, sizes, most));
                 }
                 wider.push((buffer, self.create_sized_buffer(buffer, sizes)?));
             }

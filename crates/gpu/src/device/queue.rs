@@ -221,7 +221,7 @@ impl DeviceMemory {
         if let Some(kept) = self.pictures.get(name) {
             return Ok(UploadSource::Cached(kept.clone()));
         }
-        let taken = self.sizes().total_bytes() + self.pictures.bytes();
+        let taken = self.needed_bytes(self.sizes()) + self.pictures.bytes();
         if !self.pictures.fits(upload.bytes) || taken + upload.bytes > self.limit() {
             return Ok(UploadSource::Uploaded(None));
         }

@@ -102,8 +102,9 @@ fn a_rule_that_finds_no_memory_fails_and_changes_nothing() {
     let Some(gpu) = gpu("a_rule_that_finds_no_memory_fails_and_changes_nothing") else { return };
     let mut engine = engine(&gpu, 0);
     engine.load(start()).expect("a state");
-    let taken = engine.memory.sizes().total_bytes();
-    engine.memory.set_limit(taken + 1_000_000);
+    // Tile lists make room, but not enough.
+    let least = Capacities { entries: 4096, ..*engine.memory.sizes() };
+    engine.memory.set_limit(engine.memory.needed_bytes(&least) + 1_000_000);
     engine.densify(&DensityRule::Mcmc(McmcRule { growth: 2.0, ..mcmc_rule() })).expect("a rule under way");
     let failed = engine.flush();
     let Err(EngineError::OutOfMemory { what, needed, limit }) = failed else { panic!("{failed:?}") };
@@ -122,7 +123,8 @@ fn a_rule_that_finds_no_memory_fails_and_changes_nothing() {
     // Memory for the new buffers, but not for both versions: the data is copied through the host.
     engine.load(start()).expect("a state");
     let sizes = *engine.memory.sizes();
-    let limit = Capacities { splats: splat_capacity(6000), ..sizes }.total_bytes();
+    let wide = Capacities { splats: splat_capacity(6000), entries: 16_384, ..sizes };
+    let limit = engine.memory.needed_bytes(&wide);
     let found = run(&mut engine, limit);
     assert_equal_bits("by way of the host", &found, &expected, &[]);
 }

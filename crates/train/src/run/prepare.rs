@@ -300,7 +300,7 @@ pub fn predict_run(
 
     let views = feed.preview(TIMED_VIEWS, recipe, 0, &corrections, stop);
     let seconds = match measure_step_seconds(engine, &views, &recipe.step_params(0, &scene)) {
-        Err(EngineError::OutOfMemory { .. }) => None,
+        Err(EngineError::OutOfMemory { .. } | EngineError::DeviceLimit { .. }) => None,
         seconds => seconds?,
     };
     engine.load(TrainState::default())?;
