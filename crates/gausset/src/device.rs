@@ -89,6 +89,7 @@ impl DeviceOptions {
             return Ok((self.engine_for(threads, host)?, None));
         }
         match run {
+            None if self.gpu_memory.is_some() => Ok((self.engine_for(threads, host)?, None)),
             Some(("cpu", _)) => Ok((self.engine_for(threads, host)?, None)),
             Some((_, name)) => Ok((self.engine_of_run(threads, name, host)?, None)),
             None => self.choose_engine(threads, host),
@@ -108,7 +109,7 @@ impl DeviceOptions {
                     "the device",
                     format!("{name}: not available ({failure}); the run continues on the CPU"),
                 );
-                self.engine_for(threads, host)
+                Self { gpu_memory: None, ..self }.engine_for(threads, host)
             }
             engine => engine,
         }
@@ -117,8 +118,7 @@ impl DeviceOptions {
     /// Selects the GPU with the recorded name, or the best GPU if it is gone.
     #[cfg(feature = "gpu")]
     fn with_recorded_gpu(self, recorded: &str) -> Self {
-        let all = gausset_gpu::Gpu::list();
-        let place = all.iter().position(|info| recorded.starts_with(&info.name));
+        let place = gausset_gpu::GpuInfo::find(&gausset_gpu::Gpu::list(), recorded);
         Self { device: place.map_or(Device::Gpu, device_number), ..self }
     }
 
@@ -321,7 +321,9 @@ mod tests {
         let of = |device: Device, kind: &str, name: &str| {
             let mut events = drop::<Event>;
             let mut host = Host::new(&stop, &mut events);
-            let options = DeviceOptions { device, ..DeviceOptions::default() };
+            // A memory limit is that of the run's GPU.
+            let gpu_memory = (kind == "gpu" && device == Device::Auto).then_some(1 << 30);
+            let options = DeviceOptions { device, gpu_memory, ..DeviceOptions::default() };
             let (engine, reason) = options.engine_for_training(1, Some((kind, name)), &mut host).unwrap();
             assert_eq!(reason, None);
             engine.describe().kind

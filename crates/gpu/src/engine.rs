@@ -303,11 +303,4 @@ impl GpuEngine {
         }
         Ok(())
     }
-
-    /// Name for messages and for the run's record: adapter, API, driver.
-    pub(crate) fn name(&self) -> String {
-        let info = self.gpu().info();
-        let what = if info.kind == AdapterKind::Software { " (software)" } else { "" };
-        format!("{}{what}, {}, {}", info.name, info.backend, info.driver)
-    }
 }

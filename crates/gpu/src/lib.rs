@@ -148,7 +148,7 @@ impl GpuEngine {
 impl Engine for GpuEngine {
     fn describe(&self) -> DeviceInfo {
         DeviceInfo {
-            name: self.name(),
+            name: self.gpu().info().full_name(),
             kind: "gpu".to_owned(),
             threads: self.pool.threads(),
             level: String::new(),

@@ -63,6 +63,26 @@ impl GpuInfo {
         Self { name: info.name, kind, backend: format!("{:?}", info.backend), driver, memory_bytes }
     }
 
+    /// Name for messages and for the record of a run: adapter, API, driver.
+    #[must_use]
+    pub fn full_name(&self) -> String {
+        let what = if self.kind == AdapterKind::Software { " (software)" } else { "" };
+        format!("{}{what}, {}, {}", self.name, self.backend, self.driver)
+    }
+
+    /// The index of the adapter with this full name; if the driver or the API has changed, the one that is most alike.
+    #[must_use]
+    pub fn find(all: &[Self], full_name: &str) -> Option<usize> {
+        let with =
+            |is_it: &dyn Fn(&str, &Self) -> bool| all.iter().position(|info| is_it(&info.full_name(), info));
+        let api = |name: &str, info: &Self| {
+            name.strip_suffix(&info.driver).is_some_and(|s| full_name.starts_with(s))
+        };
+        with(&|name, _| name == full_name)
+            .or_else(|| with(&api))
+            .or_else(|| with(&|_, info| full_name.starts_with(&info.name)))
+    }
+
     /// Whether it shares the memory of the machine.
     #[must_use]
     pub fn shares_memory(&self) -> bool {
@@ -113,6 +133,9 @@ fn adapters() -> Vec<wgpu::Adapter> {
     block_on(instance().enumerate_adapters(wgpu::Backends::all()))
 }
 
+/// A number below this is an index, even if no adapter has it; others may be a part of a name, such as `4090`.
+const MAX_INDEX: usize = 64;
+
 /// The index of the requested adapter.
 fn choose(infos: &[GpuInfo], choice: &AdapterChoice) -> Result<usize, AdapterError> {
     if infos.is_empty() {
@@ -122,15 +145,20 @@ fn choose(infos: &[GpuInfo], choice: &AdapterChoice) -> Result<usize, AdapterErr
         let best = (0..infos.len()).min_by_key(|&i| infos[i].kind);
         return Ok(best.unwrap_or(0));
     };
-    if let Some(number) = wanted.parse().ok().filter(|&number: &usize| number < infos.len()) {
-        return Ok(number);
-    }
     let part = wanted.to_lowercase();
-    let fits: Vec<usize> =
-        (0..infos.len()).filter(|&i| infos[i].name.to_lowercase().contains(&part)).collect();
+    let is_wanted = |i: &usize| match wanted.parse::<usize>() {
+        Ok(number) if number < MAX_INDEX => number == *i,
+        _ => infos[*i].name.to_lowercase().contains(&part),
+    };
+    let fits: Vec<usize> = (0..infos.len()).filter(is_wanted).collect();
     let (wanted, all) = (wanted.clone(), infos.to_vec());
+    // Each graphics API lists the same adapter.
+    let is_listed_again = |(at, &i): (usize, &usize)| {
+        infos[i].name == infos[fits[0]].name
+            && fits[..at].iter().all(|&earlier| infos[earlier].backend != infos[i].backend)
+    };
     match fits[..] {
-        [one] => Ok(one),
+        [first, ..] if fits.iter().enumerate().all(is_listed_again) => Ok(first),
         [] => Err(AdapterError::Unknown { wanted, all }),
         _ => Err(AdapterError::Ambiguous { wanted, fits: fits.len(), all }),
     }
@@ -356,7 +384,31 @@ mod tests {
         let what = refused(named("h200"));
         assert!(what.contains("matches 2 adapters") && what.contains("3: NVIDIA"), "{what}");
         assert!(refused(named("radeon")).contains("expected one of 0: llvmpipe"));
+        // An index that no adapter has is not a part of a name; larger numbers are.
+        assert!(refused(named("20")).starts_with("no adapter is called `20`"));
+        assert_eq!(
+            (named("200").is_err(), choose(&all[..3], &AdapterChoice::Named("200".to_owned()))),
+            (true, Ok(2))
+        );
+        // Vulkan and DirectX 12 list the same card.
+        let dx12 = GpuInfo { backend: "Dx12".to_owned(), ..all[2].clone() };
+        let of = |all: &[GpuInfo]| choose(all, &AdapterChoice::Named("nvidia".to_owned()));
+        assert_eq!(of(&[all[0].clone(), all[2].clone(), dx12.clone()]), Ok(1));
+        assert!(of(&[all[2].clone(), all[3].clone(), dx12.clone(), dx12]).is_err(), "two cards");
         assert_eq!(choose(&[], &AdapterChoice::Best), Err(AdapterError::None));
+    }
+
+    #[test]
+    fn the_adapter_of_a_run_is_found_by_its_whole_name_then_by_its_api_then_by_its_name() {
+        let of = |name: &str, backend: &str, driver: &str| GpuInfo {
+            backend: backend.to_owned(),
+            driver: driver.to_owned(),
+            ..info(name, AdapterKind::Discrete)
+        };
+        let all = [of("RTX", "Dx12", "1"), of("RTX", "Vulkan", "1"), of("RTX", "Vulkan", "2")];
+        let found = |name: &str| GpuInfo::find(&all, name);
+        assert_eq!((found("RTX, Vulkan, 2"), found("RTX, Vulkan, 3")), (Some(2), Some(1)));
+        assert_eq!((found("RTX, Metal, 1"), found("Arc, Vulkan, 1")), (Some(0), None));
     }
 
     #[test]
