@@ -88,7 +88,7 @@ impl Task {
         conditions.device.engine_for_training(config.threads(), run, host)
     }
 
-    /// Replaces an automatically chosen device by the CPU if its memory is too small for the run.
+    /// Replaces an automatically chosen device by the CPU if the run fits only there.
     fn with_enough_memory(
         &self,
         chosen: ChosenEngine,
@@ -98,10 +98,21 @@ impl Task {
     ) -> Result<ChosenEngine, Failure> {
         let (Self::New(options, ..), (engine, Some(_))) = (self, &chosen) else { return Ok(chosen) };
         let config = with_absolute_paths(TrainConfig::resolve_for(options, dataset)?)?;
-        let Some(reason) = memory_shortage(&config, dataset, &**engine)? else { return Ok(chosen) };
-        host.report(Event::DeviceChosen(reason.clone()));
+        let memory = predict_memory(&config, dataset, &**engine)?;
+        if memory.fits() {
+            return Ok(chosen);
+        }
         let processor = DeviceOptions { device: Device::Cpu, ..conditions.device };
-        Ok((processor.engine_for(config.threads(), host)?, Some(reason)))
+        let processor = processor.engine_for(config.threads(), host)?;
+        if !predict_memory(&config, dataset, &*processor)?.fits() {
+            return Ok(chosen);
+        }
+        let [needed, limit] = memory.shortage().map(text::format_bytes);
+        let name = engine.describe().name;
+        let reason =
+            format!("the CPU, because {name} has {limit} of memory available and {needed} are needed");
+        host.report(Event::DeviceChosen(reason.clone()));
+        Ok((processor, Some(reason)))
     }
 
     /// The configuration as far as it is known before the dataset is opened.
@@ -112,20 +123,6 @@ impl Task {
         };
         with_absolute_paths(config)
     }
-}
-
-/// The reason to use the CPU, if the device's own memory is too small for the run.
-fn memory_shortage(
-    config: &TrainConfig,
-    dataset: &Arc<Dataset>,
-    engine: &dyn Engine,
-) -> Result<Option<String>, Failure> {
-    let memory = predict_memory(config, dataset, engine)?;
-    let [needed, limit] = memory.shortage().map(text::format_bytes);
-    let name = engine.describe().name;
-    let reason =
-        || format!("the CPU, because {name} has {limit} of memory available and {needed} are needed");
-    Ok(memory.lacks_device_memory().then(reason))
 }
 
 /// Makes paths absolute, so that the run can resume from any working folder.

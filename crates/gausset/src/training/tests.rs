@@ -146,7 +146,8 @@ fn a_device_that_is_reopened_does_not_move_the_end_of_a_time_budget() {
     assert_eq!((again.run().step(), again.run().deadline()), (20, end));
 }
 
-/// A device with this many bytes of memory.
+/// A device with this many bytes of its own memory, or without such memory if they are 0, and more host memory than any
+/// machine has.
 struct SmallGpu(CpuEngine, u64);
 
 impl Engine for SmallGpu {
@@ -154,7 +155,11 @@ impl Engine for SmallGpu {
         |self| self.0; describe load save corrections step densify flush poll render_into);
 
     fn memory_needs(&self, scene: &SceneSize) -> MemoryEstimate {
-        let need = self.0.memory_needs(scene);
+        let mut need = self.0.memory_needs(scene);
+        if self.1 == 0 {
+            need.host.working += 1 << 60;
+            return MemoryEstimate { limit: Some(u64::MAX), ..need };
+        }
         MemoryEstimate { device: need.host, limit: Some(self.1), ..need }
     }
 }
@@ -197,5 +202,6 @@ fn a_card_that_nobody_has_named_is_left_where_its_memory_is_too_small() {
     let reason = reason.expect("why");
     assert!(reason.starts_with("the CPU, because ") && reason.contains("has 1.0 KiB of memory"), "{reason}");
     assert_eq!(told, [reason]);
+    assert_eq!(taken(0, why).0, None, "shared memory");
     assert_eq!(taken(1 << 10, None), (Some(1 << 10), None, Vec::new()), "named by the user");
 }
