@@ -56,7 +56,6 @@ impl Engine for CpuEngine {
             kind: "cpu".to_owned(),
             threads,
             level: level_name(self.level).to_owned(),
-            deterministic: true,
         }
     }
 

@@ -152,7 +152,6 @@ impl Engine for GpuEngine {
             kind: "gpu".to_owned(),
             threads: self.pool.threads(),
             level: String::new(),
-            deterministic: true,
         }
     }
 

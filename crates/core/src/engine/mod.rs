@@ -114,7 +114,7 @@ fn mebibytes(bytes: u64) -> String {
 /// `save`, `corrections` and `splats`, which return the state before that step, until a state is loaded. After
 /// [`EngineError::DeviceFailed`] nothing is guaranteed.
 ///
-/// The same calls give the same state and the same renders, bit for bit if [`DeviceInfo::deterministic`] is set.
+/// The same calls give the same state and the same renders, bit for bit.
 /// `gausset_testkit::engine_contract` checks all of this for any engine.
 pub trait Engine: Send {
     /// Name and properties of the device.

@@ -75,8 +75,6 @@ pub struct DeviceInfo {
     pub threads: usize,
     /// Stable name of the SIMD level of the kernels: `avx512`, `avx2`, `fallback`; empty if it does not apply.
     pub level: String,
-    /// Whether equal inputs give equal bytes for any number of threads and any SIMD level.
-    pub deterministic: bool,
 }
 
 /// Size of a scene, for memory estimates.

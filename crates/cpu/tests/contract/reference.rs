@@ -278,7 +278,7 @@ fn hold_mean(extra: &mut CorrectionGroup) {
 impl Engine for ReferenceEngine {
     fn describe(&self) -> DeviceInfo {
         let (name, kind) = ("f64 reference".to_owned(), "reference".to_owned());
-        DeviceInfo { name, kind, threads: 1, deterministic: true, ..DeviceInfo::default() }
+        DeviceInfo { name, kind, threads: 1, ..DeviceInfo::default() }
     }
 
     fn memory_needs(&self, scene: &SceneSize) -> MemoryEstimate {

@@ -97,7 +97,7 @@ pub fn a_loss_that_is_not_finite_stops_what_follows_and_changes_nothing(make: Ma
     let mut other = loaded(make, Vec::new());
     train(&mut *other, 0..2);
     let (state, expected) = (engine.save().expect("saved"), other.save().expect("saved"));
-    assert_same(&*engine, &state, &expected, "as before the step that failed");
+    assert_same(&state, &expected, "as before the step that failed");
     assert!(engine.read_corrections().is_ok());
 
     engine.load(state).expect("loaded");
@@ -105,7 +105,7 @@ pub fn a_loss_that_is_not_finite_stops_what_follows_and_changes_nothing(make: Ma
     train(&mut *engine, 2..3);
     train(&mut *other, 2..3);
     let (a, b) = (engine.save().expect("saved"), other.save().expect("saved"));
-    assert_same(&*engine, &a, &b, "gone on");
+    assert_same(&a, &b, "gone on");
 }
 
 /// Steps and renders beyond the limit are refused and change nothing; with enough memory they are done.

@@ -68,7 +68,7 @@ pub fn looking_changes_nothing_of_training(make: MakeEngine<'_>) {
     assert_eq!(steps, expected.steps);
     assert!((losses - expected.loss_sum).abs() <= 1e-6 * expected.loss_sum, "{losses} {}", expected.loss_sum);
     let (a, b) = (busy.save().expect("saved"), quiet.save().expect("saved"));
-    assert_same(&*quiet, &a, &b, "looked at");
+    assert_same(&a, &b, "looked at");
 }
 
 /// Training resumed from a state that another engine saved gives the same result.
@@ -82,7 +82,7 @@ pub fn a_state_that_was_saved_goes_on_as_if_it_had_not_been(make: MakeEngine<'_>
     train(&mut *second, 3..6);
     let (a, b) = (second.save().expect("saved"), whole.save().expect("saved"));
     assert_eq!(b.dense_update_count, 6, "dense steps have one clock");
-    assert_same(&*whole, &a, &b, "gone on");
+    assert_same(&a, &b, "gone on");
 }
 
 /// An engine that did other things before gives the same results as a new one.
@@ -95,7 +95,7 @@ pub fn the_same_calls_give_the_same_state(make: MakeEngine<'_>) {
         engine.save().expect("saved")
     };
     let (a, b) = (run(&mut *used), run(&mut *make()));
-    assert_same(&*used, &a, &b, "used before");
+    assert_same(&a, &b, "used before");
 }
 
 /// A step is reported once, by the first report after it; fields about the last step stay.
