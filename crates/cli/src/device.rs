@@ -5,7 +5,7 @@ use std::ffi::OsStr;
 use clap::Args;
 use clap::builder::{PossibleValue, PossibleValuesParser, StringValueParser, TypedValueParser};
 use gausset::Failure;
-use gausset::device::{Device, DeviceOptions, GpuDensity};
+use gausset::device::{Device, DeviceOptions};
 use gausset::training::RunSettings;
 use gausset_compute::SimdLevel;
 use gausset_core::engine::Engine;
@@ -73,15 +73,6 @@ pub(crate) struct DeviceArgs {
         help_heading = "Machine"
     )]
     max_gpu_memory: MemoryLimit,
-    /// Where density control of a GPU run happens: host|device; for comparison, and as a workaround.
-    #[arg(
-        long, value_name = "WHERE", hide = true,
-        value_parser = PossibleValuesParser::new(["host", "device"]).map(|word| match word.as_str() {
-            "host" => GpuDensity::Host,
-            _ => GpuDensity::Device,
-        })
-    )]
-    gpu_density: Option<GpuDensity>,
 }
 
 impl DeviceArgs {
@@ -91,7 +82,7 @@ impl DeviceArgs {
             MemoryLimit::Auto => None,
             MemoryLimit::Bytes(bytes) => Some(bytes),
         };
-        DeviceOptions { device: self.device, level: self.simd, gpu_memory, density: self.gpu_density }
+        DeviceOptions { device: self.device, level: self.simd, gpu_memory }
     }
 
     /// Training conditions on this device. Time counts from the start of the program.

@@ -30,15 +30,6 @@ pub enum Device {
     Named(&'static str),
 }
 
-/// Where a GPU engine runs density control.
-#[derive(Clone, Copy, Debug, PartialEq, Eq)]
-pub enum GpuDensity {
-    /// On the CPU: the whole state is downloaded and uploaded again.
-    Host,
-    /// On the GPU.
-    Device,
-}
-
 /// An engine and, if there is one, a warning for the user.
 type EngineWithWarning = (Box<dyn Engine>, Option<String>);
 
@@ -51,8 +42,6 @@ pub struct DeviceOptions {
     pub level: SimdLevel,
     /// Limit of GPU memory in bytes; `None` = nine tenths of the GPU's own memory.
     pub gpu_memory: Option<u64>,
-    /// Where a GPU runs density control; `None` = the default. Must be `None` for the CPU.
-    pub density: Option<GpuDensity>,
 }
 
 impl DeviceOptions {
@@ -85,7 +74,7 @@ impl DeviceOptions {
         run: Option<(&str, &str)>,
         host: &mut Host<'_>,
     ) -> Result<(Box<dyn Engine>, Option<String>), Failure> {
-        if self.device != Device::Auto || self.gpu_memory.is_some() || self.density.is_some() {
+        if self.device != Device::Auto {
             return Ok((self.engine_for(threads, host)?, None));
         }
         match run {
@@ -156,10 +145,6 @@ impl DeviceOptions {
             return Err(Failure::usage(what));
         }
         let (mut engine, warning) = match self.device {
-            Device::Auto | Device::Cpu if self.density.is_some() => {
-                let what = "⟨gpu-density⟩: has no effect on the CPU; leave it out, or take ⟨device = gpu⟩";
-                return Err(Failure::usage(what));
-            }
             Device::Auto | Device::Cpu => (self.cpu(threads)?, None),
             Device::Gpu => self.gpu(threads, None)?,
             Device::Named(name) => self.gpu(threads, Some(name))?,
@@ -174,7 +159,7 @@ impl DeviceOptions {
 
     #[cfg(feature = "gpu")]
     fn gpu(self, threads: usize, name: Option<&str>) -> Result<EngineWithWarning, Failure> {
-        use gausset_gpu::{AdapterChoice, AdapterKind, DensityBackend, Gpu, GpuEngine, GpuOptions};
+        use gausset_gpu::{AdapterChoice, AdapterKind, Gpu, GpuEngine, GpuOptions};
         let choice = name.map_or(AdapterChoice::Best, |name| AdapterChoice::Named(name.to_owned()));
         let resident = || gausset_compute::machine::resident_memory(None);
         let before = resident();
@@ -195,15 +180,8 @@ impl DeviceOptions {
         let warning =
             is_software.then(|| format!("{} is a software renderer: ⟨device = cpu⟩ is faster", info.name));
         let memory_limit = self.gpu_memory;
-        let density = match self.density {
-            None => DensityBackend::default(),
-            Some(GpuDensity::Host) => DensityBackend::Host,
-            Some(GpuDensity::Device) => DensityBackend::Device,
-        };
-        let engine = GpuEngine::new(
-            &gpu,
-            GpuOptions { threads, memory_limit, density, driver_bytes, ..GpuOptions::default() },
-        );
+        let options = GpuOptions { threads, memory_limit, driver_bytes, ..GpuOptions::default() };
+        let engine = GpuEngine::new(&gpu, options);
         Ok((Box::new(engine.with_helper(self.cpu(threads)?)), warning))
     }
 

@@ -53,8 +53,6 @@ train data -o r --device cuda
 train data -o r --max-gpu-memory 4GiB
 train data -o r --device gpu --max-gpu-memory x
 train data -o r --simd sse
-train data -o r --gpu-density host
-train data -o r --device gpu --gpu-density cpu
 train data -o r --init nowhere.ply
 train data -o r --init data/images/view_000.png
 view data/images/view_000.png
