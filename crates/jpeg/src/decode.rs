@@ -342,6 +342,18 @@ mod tests {
     const ALL: [[i32; 2]; 3] = [[-1, 1 << 20]; 3];
 
     #[test]
+    fn a_picture_whose_components_are_named_rgb_is_left_to_the_general_decoder() {
+        let mut file = encoded(16, 16);
+        let at = |file: &[u8], marker: u8| file.windows(2).position(|pair| pair == [0xFF, marker]).unwrap();
+        let (frame, scan) = (at(&file, 0xC0), at(&file, 0xDA));
+        for (k, id) in b"RGB".iter().enumerate() {
+            file[frame + 10 + 3 * k] = *id;
+            file[scan + 5 + 2 * k] = *id;
+        }
+        assert_eq!(JpegHeader::parse(&file).unwrap_err(), DecodeError::Unsupported("RGB JPEG"));
+    }
+
+    #[test]
     fn planes_come_back_with_the_loss_of_the_quality_only() {
         let planes = decode(&encoded(100, 60), &ALL).unwrap();
         assert_eq!((planes[0].width, planes[0].height, planes[1].width, planes[1].height), (100, 60, 50, 30));

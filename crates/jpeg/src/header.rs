@@ -137,7 +137,9 @@ impl JpegHeader {
                 marker::SOS => {
                     header.start_of_scan(&mut segment)?;
                     header.scan = 2 + segments.into_source().position() as usize;
-                    if header.components.len() == 3 && adobe_transform == Some(0) {
+                    // Without a marker, as jpegli names them.
+                    let is_named_rgb = header.components.iter().map(|component| component.id).eq(*b"RGB");
+                    if is_named_rgb || header.components.len() == 3 && adobe_transform == Some(0) {
                         return Err(Unsupported("RGB JPEG"));
                     }
                     return Ok(header);
