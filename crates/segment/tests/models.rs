@@ -182,6 +182,25 @@ fn common_masks_are_mixed_and_cut_to_their_boxes() {
 }
 
 #[test]
+fn rows_of_models_with_built_in_suppression_are_corners_score_and_class_with_any_number_of_classes() {
+    for names in ["'person'", "'dog', 'person'", "'dog', 'person', 'cat'"] {
+        let mut net = TestNetwork::new("images", &[1, 3, 64, 64]);
+        let class = names.matches(", ").count().min(1);
+        net.constant_output(
+            "output",
+            &[1, 2, 6],
+            Weights::Floats(&[22.0, 12.0, 42.0, 20.0, 0.9, class as f32, 0.0, 0.0, 9.0, 9.0, 0.1, 0.0]),
+        );
+        let text = format!(
+            "[output]\nkind = 'boxes'\nscores = 'output'\nbox = 'xyxy'\nunits = 'pixels'\nactivation = 'none'\n[classes]\nnames = [{names}]\n"
+        );
+        let found = finds(&net, Some(&text), &ClassSelection::default(), [64, 64]);
+        let of: Vec<_> = found.iter().map(|find| (find.class, find.confidence, extent(find))).collect();
+        assert_eq!(of, [(class, 0.9, [22, 12, 42, 20])], "{names}");
+    }
+}
+
+#[test]
 fn boxes_alone_are_taken_whole() {
     let mut net = TestNetwork::new("images", &[1, 3, 64, 64]);
     let mut table = vec![0.0; 4 * 85];

@@ -85,7 +85,11 @@ pub(super) fn of_table(
 ) -> Result<(Vec<CandidateBox>, Vec<f32>), DecodeError> {
     let &[first, second] = sides("scores", table, 2)? else { return Ok((Vec::new(), Vec::new())) };
     let classes = rules.classes;
-    let forms = [(4 + classes, 4), (5 + classes, 5), (6, 6)];
+    let mut forms = [(4 + classes, 4), (5 + classes, 5), (6, 6)];
+    if rules.spec.form == BoxForm::Xyxy {
+        // With one or two classes, the others have six columns, too.
+        forms.rotate_right(1);
+    }
     let form =
         |width: usize| forms.into_iter().find(|(sides, _)| sides + shares == width).map(|(_, start)| start);
     // If both orientations match, the longer dimension counts anchors.
