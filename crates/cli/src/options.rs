@@ -44,8 +44,17 @@ impl TrainingCommand for RunCommand {
 pub(crate) struct PanoRunCommand;
 
 impl TrainingCommand for PanoRunCommand {
-    const EXCLUDED_OPTIONS: &'static [&'static str] =
-        &["data", "images", "masks", "sparse", "threads", "test-every", "scene-extent", "alpha"];
+    const EXCLUDED_OPTIONS: &'static [&'static str] = &[
+        "data",
+        "images",
+        "masks",
+        "invert-masks",
+        "sparse",
+        "threads",
+        "test-every",
+        "scene-extent",
+        "alpha",
+    ];
 }
 
 /// Training options as given on the command line of the command `C`.

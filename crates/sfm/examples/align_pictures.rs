@@ -26,6 +26,7 @@ fn main() {
     let job = AlignJob {
         image_folder: images.to_owned(),
         masks: BTreeMap::new(),
+        invert_masks: false,
         metadata: BTreeMap::new(),
         frames: frames.clone(),
         rig_config: None,

@@ -50,6 +50,8 @@ pub struct AlignJob {
     pub image_folder: PathBuf,
     /// The masks (0 = ignore), by the names of their images ([`crate::masks_in`] finds those named `NAME.png`).
     pub masks: BTreeMap<String, PathBuf>,
+    /// Whether masks are black where pixels are kept.
+    pub invert_masks: bool,
     /// Files with the metadata of images that have none themselves, by the names of the images.
     pub metadata: BTreeMap<String, PathBuf>,
     /// The frames and their images, in order.
@@ -499,6 +501,7 @@ pub(crate) mod tests {
         AlignJob {
             image_folder: root.join("images"),
             masks: BTreeMap::new(),
+            invert_masks: false,
             metadata: BTreeMap::new(),
             frames,
             rig_config: None,

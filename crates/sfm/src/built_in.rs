@@ -1,7 +1,6 @@
 //! The built-in aligner. Photographs: [`photographs`](crate::photographs). Panoramas: reads the views that were cut from them and builds a model from the result of
 //! [`reconstruction`](crate::reconstruction), with the same cameras, images, points and observations as a model of COLMAP.
 
-use std::path::Path;
 use std::sync::Mutex;
 use std::sync::atomic::{AtomicBool, Ordering};
 
@@ -11,7 +10,7 @@ use gausset_compute::{Exec, Pool};
 use gausset_core::{Pose, matrix};
 use gausset_io::dataset::colmap::{ColmapImage, ColmapModel, ColmapPoint};
 use gausset_io::dataset::{CameraModel, SourceCamera};
-use gausset_io::image::{decode_file, decode_mask_file};
+use gausset_io::image::{decode_file, decode_mask_file, read_header, stored_mask_turn, upright_mask};
 
 use crate::align::{AlignError, AlignJob, AlignProgress, Alignment, FrameFacts};
 use crate::model::CheckedModel;
@@ -150,19 +149,21 @@ fn read(job: &AlignJob, view: &PanoView, name: &str) -> Result<ViewImage, AlignE
     if found != expected {
         return Err(AlignError::ImageSize { path, found, expected });
     }
-    let keep = job.masks.get(name).map(|path| keep_of(path, [picture.width, picture.height])).transpose()?;
-    Ok(ViewImage { width: picture.width, height: picture.height, rgb: picture.rgb, mask: keep })
+    let mask = keep_of(job, name, found)?;
+    Ok(ViewImage { width: picture.width, height: picture.height, rgb: picture.rgb, mask })
 }
 
-/// Reads a mask, scaled to the size of its image.
-pub(crate) fn keep_of(path: &Path, [width, height]: [u32; 2]) -> Result<Vec<u8>, AlignError> {
+/// Reads the mask of an image, with the axes of the image as stored and scaled to `size`; `None` if it has none.
+pub(crate) fn keep_of(job: &AlignJob, name: &str, size: [u32; 2]) -> Result<Option<Vec<u8>>, AlignError> {
+    let Some(path) = job.masks.get(name) else { return Ok(None) };
+    let image = read_header(&job.image_folder.join(name))?;
     let mask = decode_mask_file(path)?;
-    if [mask.width, mask.height] == [width, height] {
-        return Ok(mask.values);
+    let turn = stored_mask_turn([mask.width, mask.height], [image.width, image.height], image.orientation);
+    let mut keep = upright_mask(mask, turn).resampled(size[0], size[1]);
+    if job.invert_masks {
+        keep.iter_mut().for_each(|keep| *keep = 255 - *keep);
     }
-    let share = |at: u32, size: u32| (f64::from(at) + 0.5) / f64::from(size);
-    let row = |y: u32| (0..width).map(move |x| (x, y));
-    Ok((0..height).flat_map(row).map(|(x, y)| mask.at_fraction(share(x, width), share(y, height))).collect())
+    Ok(Some(keep))
 }
 
 /// Builds the model of a reconstruction: a pinhole camera for each view, an image for each view of each registered

@@ -201,7 +201,7 @@ fn features_of_picture(
     }
     let size = found.map(|side| (f64::from(side) / reduction).round().max(1.0) as u32);
     let picture = downscale(picture, size[0], size[1]);
-    let mask = job.masks.get(name).map(|path| keep_of(path, size)).transpose()?;
+    let mask = keep_of(job, name, size)?;
     let picture = ViewImage { width: size[0], height: size[1], rgb: picture.rgb, mask };
     let scale = f64::from(camera.width) / f64::from(size[0]);
     Ok(features::extract_from_picture(&picture, camera, scale, FEATURES, exec.level))

@@ -56,7 +56,7 @@ fn input_key(job: &AlignJob, tool: &AlignmentTool, recipe: Recipe, folder: &Path
     let attempt = attempt_of_recipe(job, recipe, folder);
     let about = size_and_time;
     let image = |name: &String| {
-        let mask = job.masks.get(name).map(|path| about(path).0);
+        let mask = job.masks.get(name).map(|path| (about(path).0, job.invert_masks));
         (name.clone(), about(&job.image_folder.join(name)), mask)
     };
     let images: Vec<_> = job.frames.iter().flat_map(|frame| &frame.images).map(image).collect();

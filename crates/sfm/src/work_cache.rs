@@ -69,7 +69,7 @@ impl<'a> WorkCache<'a> {
 
     fn key(&self, frames: &[usize]) -> String {
         let image = |name: &String| {
-            let mask = self.job.masks.get(name).map(|path| size_and_time(path));
+            let mask = self.job.masks.get(name).map(|path| (size_and_time(path), self.job.invert_masks));
             (name.clone(), size_and_time(&self.job.image_folder.join(name)), mask)
         };
         let images = frames.iter().flat_map(|&frame| &self.job.frames[frame].images);

@@ -44,6 +44,7 @@ fn job(folder: &Path) -> AlignJob {
     AlignJob {
         image_folder: folder.to_owned(),
         masks: BTreeMap::new(),
+        invert_masks: false,
         metadata: BTreeMap::new(),
         frames: (0..COUNT).map(frame).collect(),
         rig_config: None,

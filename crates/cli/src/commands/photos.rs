@@ -160,6 +160,8 @@ impl PhotoArgs {
             pairs: PairOption::from_argument(&self.pairs),
             sequence: self.sequence,
             masks: self.masks.clone(),
+            // An option of training.
+            invert_masks: false,
             select: self.select.0.clone(),
             fps: self.fps,
             start: self.start,

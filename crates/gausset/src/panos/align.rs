@@ -206,6 +206,7 @@ fn align_views(
     let job = AlignJob {
         image_folder: absolute.join("images"),
         masks: masks_in(&masks, &frames),
+        invert_masks: false,
         metadata: BTreeMap::new(),
         frames,
         rig_config: Some(absolute.join("rig_config.json")),

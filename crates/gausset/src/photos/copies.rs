@@ -80,11 +80,6 @@ impl Photographs {
         let without = copies.filter(|(_, copy)| matches!(copy, CopyKind::UprightPng(_)));
         without.map(|copy| (copy_name(&copy), folder.join(copy.0))).collect()
     }
-
-    /// Names of the originals, by those of all copies.
-    pub(super) fn original_names(&self) -> BTreeMap<String, String> {
-        self.copies().iter().map(|copy| (copy_name(copy), copy.0.to_owned())).collect()
-    }
 }
 
 /// Name of the copy of a photograph.

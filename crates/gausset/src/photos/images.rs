@@ -5,7 +5,7 @@ use std::path::{Path, PathBuf};
 
 use gausset_compute::{SimdLevel, dispatch_level};
 use gausset_io::atomic::{Disk, FileSystem, Overwrite};
-use gausset_io::dataset::find_masks;
+use gausset_io::dataset::{find_masks, mask_folder};
 use gausset_io::image::{read_header, read_heif_header};
 use gausset_io::ownership;
 use gausset_io::text::natural_order;
@@ -55,8 +55,8 @@ pub(super) struct ImageSet {
     pub(super) unreadable: Vec<LeftOut>,
     /// Originals of the copies without metadata, by the names of the copies.
     pub(super) originals: BTreeMap<String, PathBuf>,
-    /// Names of the originals, by those of their copies.
-    original_names: BTreeMap<String, String>,
+    /// The folder of their masks: the given one, or the one that training finds beside the photographs.
+    pub(super) mask_folder: Option<PathBuf>,
 }
 
 impl ImageSet {
@@ -65,15 +65,11 @@ impl ImageSet {
         self.originals.get(name).cloned().unwrap_or_else(|| self.folder.join(name))
     }
 
-    /// The masks in a folder, by the names of the images; a mask may be named after an original.
-    pub(super) fn masks(&self, folder: &Path) -> BTreeMap<String, PathBuf> {
-        let original = |name: &'_ String| self.original_names.get(name).unwrap_or(name).clone();
-        let originals: Vec<String> = self.frames.iter().map(|frame| original(&frame.name)).collect();
-        let names: Vec<[&str; 2]> =
-            self.frames.iter().zip(&originals).map(|(frame, original)| [&*frame.name, &**original]).collect();
-        let found = find_masks(folder, &self.folder, &names);
-        let named = |([name, _], mask): (&[&str; 2], Option<PathBuf>)| Some(((*name).to_owned(), mask?));
-        names.iter().zip(found).filter_map(named).collect()
+    /// The masks, by the names of the images.
+    pub(super) fn masks(&self) -> BTreeMap<String, PathBuf> {
+        let names: Vec<&str> = self.frames.iter().map(|frame| frame.name.as_str()).collect();
+        let found = find_masks(self.mask_folder.as_deref(), &self.folder, &names);
+        names.iter().zip(found).filter_map(|(name, mask)| Some(((*name).to_owned(), mask?))).collect()
     }
 
     /// The frames of a video in their folder.
@@ -87,7 +83,7 @@ impl ImageSet {
             pairs: PairChoice::Auto,
             unreadable: Vec::new(),
             originals: BTreeMap::new(),
-            original_names: BTreeMap::new(),
+            mask_folder: None,
         })
     }
 }
@@ -136,7 +132,10 @@ pub(super) fn prepare_images(
 ) -> Result<ImageSet, Failure> {
     let images = images_of(options, source, host)?;
     let pairs = options.lens.pairs.choose(&images.frames)?;
-    Ok(ImageSet { pairs, ..images })
+    // Copies have none beside them.
+    let place = if images.is_video { &images.folder } else { &options.photos };
+    let mask_folder = options.lens.masks.clone().or_else(|| mask_folder(&options.output, place));
+    Ok(ImageSet { pairs, mask_folder, ..images })
 }
 
 fn images_of(options: &PhotoOptions, source: ImageSource, host: &mut Host<'_>) -> Result<ImageSet, Failure> {
@@ -159,7 +158,7 @@ fn images_of(options: &PhotoOptions, source: ImageSource, host: &mut Host<'_>) -
                 pairs: PairChoice::Auto,
                 unreadable: [photographs.list.unreadable.clone(), undecoded].concat(),
                 originals: photographs.originals(&options.photos),
-                original_names: photographs.original_names(),
+                mask_folder: None,
             });
         }
         ImageSource::Video(video) => video,
@@ -286,7 +285,7 @@ mod tests {
     }
 
     #[test]
-    fn a_copy_without_metadata_has_the_position_of_its_original() {
+    fn a_copy_without_metadata_has_the_position_and_the_mask_of_its_original() {
         let place = tempfile::tempdir().unwrap();
         let photos = place.path().join("photos");
         std::fs::create_dir(&photos).unwrap();
@@ -299,6 +298,10 @@ mod tests {
         for (name, bytes) in [("a.png", &mirrored), ("b.png", &mirrored), ("c.png", &plain)] {
             std::fs::write(photos.join(name), bytes).unwrap();
         }
+        // Beside the photographs, as Brush and COLMAP name them.
+        let masks = ["a.png", "b.png.png"].map(|name| place.path().join("masks").join(name));
+        std::fs::create_dir(place.path().join("masks")).unwrap();
+        masks.iter().for_each(|mask| std::fs::write(mask, &plain).unwrap());
         let options = PhotoOptions::new(&photos, place.path().join("out"));
         let (stop, mut ignore) = (Default::default(), |_| {});
         let mut host = Host::new(&stop, &mut ignore);
@@ -310,6 +313,7 @@ mod tests {
             assert_eq!(names, ["a.png.png", "b.png.png", "c.png"]);
             let positions = names.iter().map(|name| position_of(&pictures.file_with_metadata(name)));
             assert_eq!(positions.collect::<Vec<_>>(), [expected, expected, None]);
+            assert_eq!(pictures.masks().into_values().collect::<Vec<_>>(), masks);
         }
     }
 }

@@ -91,8 +91,10 @@ pub struct CaptureOptions {
     pub pairs: PairOption,
     /// File names follow the path of the camera: from 121 photographs on, only neighbours are matched.
     pub sequence: bool,
-    /// Folder with masks NAME.png (0 = ignore).
+    /// Folder with masks NAME.png (0 = ignore); `None` = `masks`, `mask` or `segmentation`, where training finds it.
     pub masks: Option<PathBuf>,
+    /// Whether masks are black where pixels are kept; [`run`] takes it from the training options.
+    pub invert_masks: bool,
     /// Video: criterion of the frame selection.
     pub select: SelectionOptions,
     /// Video: frames per second, for selection by time. `None` = 2.
@@ -113,6 +115,7 @@ impl Default for CaptureOptions {
             pairs: PairOption::default(),
             sequence: false,
             masks: None,
+            invert_masks: false,
             select: SelectionOptions::default(),
             fps: None,
             start: None,
@@ -289,7 +292,9 @@ pub fn run(
     let begun = conditions.started;
     let is_fast = training.quality == Some(Quality::Fast);
     let max_image_size = if is_fast { FAST_IMAGE_SIZE } else { options.max_image_size };
-    let options = &PhotoOptions { max_image_size, ..options.clone() };
+    let invert_masks = training.invert_masks.unwrap_or_default();
+    let lens = CaptureOptions { invert_masks, ..options.lens.clone() };
+    let options = &PhotoOptions { max_image_size, lens, ..options.clone() };
     let _folder = OutputFolder::new(&options.output);
     let aligned = images::source(options, host).and_then(|source| {
         let lock = records::lock(&options.output)?;
@@ -307,10 +312,13 @@ pub fn run(
                 host.part("align", begun, |host| model::align(options, &pictures, frames, host))?
             }
         };
-        Ok((alignment, lock, pictures.folder))
+        Ok((alignment, lock, pictures))
     });
-    let (alignment, _lock, folder) = host.unless_stopped(aligned)?;
-    let training = TrainOptions { images: Some(folder), ..training };
+    let (alignment, _lock, pictures) = host.unless_stopped(aligned)?;
+    // Beside copies, training finds no masks.
+    let is_copy = pictures.folder.starts_with(&options.output);
+    let masks = training.masks.clone().or(pictures.mask_folder.filter(|_| is_copy));
+    let training = TrainOptions { images: Some(pictures.folder), masks, ..training };
     host.report(Event::PhotosAligned(alignment.clone()));
     let folder = options.output.join("run");
     let trained = host.part("train", begun, |host| {

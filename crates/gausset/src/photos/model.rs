@@ -43,18 +43,20 @@ fn is_sequence(options: &PhotoOptions, pictures: &ImageSet) -> bool {
 
 /// Record of everything that the model depends on; keys are option names.
 fn record(options: &PhotoOptions, pictures: &ImageSet, frames: &[FrameImages]) -> Value {
-    let masks = options.lens.masks.as_deref().map(|folder| pictures.masks(folder));
+    let masks = pictures.masks();
+    let has_masks = options.lens.masks.is_some() || !masks.is_empty();
     json!({
         "photographs": frames.iter().map(|frame| &frame.name).collect::<BTreeSet<_>>(),
         // Other photographs of the same names. Not their times, which copying changes.
         PHOTOGRAPH_BYTES: bytes_of(frames.iter().map(|frame| pictures.folder.join(&frame.name))),
-        MASK_BYTES: masks.map(|masks| bytes_of(masks.into_values())),
+        MASK_BYTES: has_masks.then(|| bytes_of(masks.into_values())),
         "camera-model": options.lens.camera_model.name(),
         "single-camera": cameras(options, pictures) == CameraSharing::Single,
         "sequence": is_sequence(options, pictures),
         // Older records have none.
         "pairs": (pictures.pairs != PairChoice::Auto).then(|| pictures.pairs.describe()),
         "masks": options.lens.masks.as_deref().map(records::canonical_path),
+        "invert-masks": (has_masks && options.lens.invert_masks).then_some(true),
         "sfm-seed": options.tool.seed,
         "mapper": options.tool.non_default_mapper(),
         "aligner": options.tool.non_default_aligner(),
@@ -134,7 +136,7 @@ pub(super) fn align(
     let program = options.find_aligner(host)?;
     let position =
         |frame: usize| georeference::position_of(&pictures.file_with_metadata(&frames[frame].name));
-    let masks = lens.masks.as_deref().map(|folder| pictures.masks(&absolute(folder))).unwrap_or_default();
+    let masks = pictures.masks();
     if let (Some(folder), true) = (&lens.masks, masks.is_empty()) {
         host.warn(
             "photographs",
@@ -144,6 +146,7 @@ pub(super) fn align(
     let job = AlignJob {
         image_folder: absolute(&pictures.folder),
         masks,
+        invert_masks: lens.invert_masks,
         metadata: pictures.originals.clone(),
         frames: frames.to_vec(),
         rig_config: None,
@@ -265,7 +268,7 @@ mod tests {
     use gausset_io::image::encode::png_rgb8;
 
     use super::*;
-    use crate::photos::images;
+    use crate::photos::{CaptureOptions, images};
 
     #[test]
     fn other_photographs_or_masks_of_the_same_names_are_another_model() {
@@ -282,15 +285,21 @@ mod tests {
         std::fs::write(masks.join("a.png"), picture(8)).unwrap();
         std::fs::write(masks.join("b_mask.png"), picture(8)).unwrap();
         let mut options = PhotoOptions::new(&photos, place.path().join("out"));
-        options.lens.masks = Some(masks.clone());
-        let record = || {
+        let record = |options: &PhotoOptions| {
             let (stop, mut ignore) = (Default::default(), |_| {});
             let mut host = Host::new(&stop, &mut ignore);
-            let source = images::source(&options, &host).unwrap();
-            let pictures = images::prepare_images(&options, source, &mut host).unwrap();
-            assert_eq!(pictures.masks(&masks).len(), 2);
-            record(&options, &pictures, &pictures.frames)
+            let source = images::source(options, &host).unwrap();
+            let pictures = images::prepare_images(options, source, &mut host).unwrap();
+            assert_eq!(pictures.masks().len(), 2);
+            record(options, &pictures, &pictures.frames)
         };
+        // The masks that training finds without an option are those of the aligner, too.
+        let found = record(&options);
+        assert_eq!(found["mask-bytes"], 2 * picture(8).len());
+        options.lens.invert_masks = true;
+        assert_eq!(differences(&found, record(&options)), ["invert-masks = nothing (given: true)"]);
+        options.lens = CaptureOptions { masks: Some(masks.clone()), ..CaptureOptions::default() };
+        let record = || record(&options);
         let known = record();
         let mut older = known.clone();
         older.as_object_mut().unwrap().retain(|key, _| !key.ends_with("-bytes"));

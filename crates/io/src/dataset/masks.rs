@@ -14,6 +14,7 @@ use std::path::{Path, PathBuf};
 use super::paths::file_in;
 use super::similar::NameIndex;
 use super::warning::Warning;
+use crate::image::formats::named_format;
 use crate::image::{decode_mask_file, read_header};
 
 /// Names of mask folders, in the order in which they are tried.
@@ -27,11 +28,20 @@ const MAX_PROBED_PIXELS: u64 = 1 << 25;
 /// Fraction of kept pixels below which a mask is probably inverted.
 const FEW_PIXELS: f64 = 0.05;
 
-/// The mask of each image in a folder of masks, named as for training (docs/reference/datasets.md); an image has one or two
-/// names, relative to `images`.
+/// The mask of each image, as for training (docs/reference/datasets.md): in a folder of masks, or beside it. Names are
+/// relative to `images`.
 #[must_use]
-pub fn find_masks(folder: &Path, images: &Path, names: &[[&str; 2]]) -> Vec<Option<PathBuf>> {
-    MaskFinder::new(Some(folder), images, images).find(names.iter().copied())
+pub fn find_masks(folder: Option<&Path>, images: &Path, names: &[&str]) -> Vec<Option<PathBuf>> {
+    MaskFinder::of_folder(folder, images).find(names.iter().map(|name| [*name; 2]))
+}
+
+/// The mask folder of a dataset in the folder `root`, with these images.
+#[must_use]
+pub fn mask_folder(root: &Path, images: &Path) -> Option<PathBuf> {
+    let above = images.parent().map(Path::to_owned);
+    let places = [Some(root.to_owned()), above, Some(images.to_owned()), Some(file_in(root, "images"))];
+    let mut folders = places.iter().flatten().flat_map(|place| MASK_FOLDERS.map(|name| file_in(place, name)));
+    folders.find(|folder| folder.is_dir())
 }
 
 /// The masks of a dataset that its files do not name.
@@ -43,20 +53,12 @@ pub(super) struct MaskFinder {
 impl MaskFinder {
     /// Looks into the mask folder `named`, or into the one of the dataset.
     pub(super) fn new(named: Option<&Path>, root: &Path, images: &Path) -> Self {
-        let above = images.parent().map(Path::to_owned);
-        let usual = || {
-            let places =
-                [Some(root.to_owned()), above, Some(images.to_owned()), Some(file_in(root, "images"))];
-            let places = places.iter().flatten();
-            places
-                .flat_map(|place| MASK_FOLDERS.map(|name| file_in(place, name)))
-                .find(|folder| folder.is_dir())
-        };
-        let folder = named.map(Path::to_owned).or_else(usual);
-        let folder = folder.map(|folder| {
-            let index = NameIndex::of_folder(&folder);
-            (folder, index)
-        });
+        let usual = || mask_folder(root, images);
+        Self::of_folder(named.map(Path::to_owned).or_else(usual).as_deref(), images)
+    }
+
+    fn of_folder(folder: Option<&Path>, images: &Path) -> Self {
+        let folder = folder.map(|folder| (folder.to_owned(), NameIndex::of_folder(folder)));
         Self { images: images.to_owned(), folder }
     }
 
@@ -83,13 +85,18 @@ impl MaskFinder {
         let (folder, index) = self.folder.as_ref()?;
         let last = name.rsplit_once(['/', '\\']).map_or(name, |(_, last)| last);
         let stem = stem(last);
-        let names = [
+        let mut names = vec![
             last.to_owned(),
             stem.to_owned(),
             format!("{last}.mask"),
             format!("{stem}.mask"),
             format!("{stem}_mask"),
         ];
+        // The copy `a.heic.jpg` of a photograph takes the mask of `a.heic`.
+        if named_format(Path::new(stem)).is_some() {
+            let stem = self::stem(stem);
+            names.extend([stem.to_owned(), format!("{stem}.mask"), format!("{stem}_mask")]);
+        }
         let (found, is_whole) = names.iter().find_map(|stem| index.find_companion(name, stem))?;
         Some((folder.join(found), is_whole))
     }
@@ -205,6 +212,19 @@ mod tests {
             assert_eq!(found(root.path(), "sub/a.jpg"), Some(path.clone()), "{name}");
             assert_eq!(found(root.path(), "sub/b.jpg"), None);
             std::fs::remove_dir_all(root.path().join(name.split('/').next().unwrap())).unwrap();
+        }
+    }
+
+    #[test]
+    fn a_copy_takes_the_mask_of_its_original() {
+        let root = tempfile::tempdir().unwrap();
+        std::fs::create_dir(root.path().join("masks")).unwrap();
+        for name in ["masks/a.HEIC.png", "masks/a.png", "masks/a_mask.png"] {
+            let path = root.path().join(name);
+            std::fs::write(&path, b"x").unwrap();
+            assert_eq!(found(root.path(), "a.HEIC.jpg"), Some(path.clone()));
+            assert_eq!(found(root.path(), "a.b.jpg"), None);
+            std::fs::remove_file(path).unwrap();
         }
     }
 

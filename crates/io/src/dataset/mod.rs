@@ -48,7 +48,7 @@ pub use error::{DatasetError, DatasetProblem};
 pub use fingerprint::{Fingerprint, Sample};
 pub use georeference::Georeference;
 pub use loader::{Loader, LoaderOptions, LoaderStats};
-pub use masks::find_masks;
+pub use masks::{find_masks, mask_folder};
 pub use normalisation::{NORMALISED_EXTENT, Normalisation};
 pub use panorama::Face;
 pub use sizes::{far_cameras, is_full_panorama, scene_extent_of as scene_extent};

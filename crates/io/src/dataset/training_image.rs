@@ -43,7 +43,7 @@ pub(super) fn create(dataset: &Dataset, index: usize) -> Result<TargetImage, Ski
     let keep = if lens.is_pinhole() || !camera.is_pinhole() {
         // No undistortion, only scaling; also for whole panoramas.
         picture = area_filter::downscale(picture, width, height);
-        mask.as_ref().map(|mask| nearest(mask, width, height))
+        mask.as_ref().map(|mask| mask.resampled(width, height))
     } else {
         let mut lens = lens;
         if image.face.is_some() {
@@ -73,16 +73,15 @@ pub(super) fn create(dataset: &Dataset, index: usize) -> Result<TargetImage, Ski
     })
 }
 
-/// The orientation that a mask gets: that of its image, if it is stored as the image is. A mask whose long side is that
-/// of the upright picture is turned already.
-pub(super) fn mask_turn(turn: Turn, mask: [u32; 2], upright: [u32; 2]) -> u8 {
+/// The orientation that a mask gets: that of the decoded image of this size. A mask may be upright already.
+pub(super) fn mask_turn(turn: Turn, mask: [u32; 2], size: [u32; 2]) -> u8 {
     match turn {
-        Turn::Pixels(orientation @ 5..=8) if (mask[0] > mask[1]) == (upright[0] > upright[1]) => {
-            // Squares fit both ways; they are stored as their image is.
-            if mask[0] == mask[1] { orientation } else { 1 }
+        Turn::None => 1,
+        Turn::View(orientation) => turn::stored_mask_turn(mask, size, orientation),
+        Turn::Pixels(orientation) => {
+            let stored = turn::turned_size(size, orientation);
+            if turn::stored_mask_turn(mask, stored, orientation) == 1 { orientation } else { 1 }
         }
-        Turn::Pixels(orientation) => orientation,
-        Turn::None | Turn::View(_) => 1,
     }
 }
 
@@ -158,17 +157,9 @@ fn read_unchanged(image: &ImageEntry) -> Result<DecodedImage, ImageProblem> {
 fn opaque_mask(alpha: &[u8], picture: &DecodedImage, mask: Option<&Mask>) -> Mask {
     let (width, height) = (picture.width, picture.height);
     let mut keep = match mask {
-        Some(mask) => nearest(mask, width, height),
+        Some(mask) => mask.resampled(width, height),
         None => vec![255; alpha.len()],
     };
     keep.iter_mut().zip(alpha).filter(|(_, a)| **a == 0).for_each(|(k, _)| *k = 0);
     Mask { width, height, values: keep }
-}
-
-/// Resamples a mask: each pixel takes the mask pixel under its centre.
-fn nearest(mask: &Mask, width: u32, height: u32) -> Vec<u8> {
-    let share = |i: u32, n: u32| (f64::from(i) + 0.5) / f64::from(n);
-    (0..height)
-        .flat_map(|y| (0..width).map(move |x| mask.at_fraction(share(x, width), share(y, height))))
-        .collect()
 }

@@ -29,7 +29,7 @@ pub use decode::{
 pub use exif::Exposure;
 pub use header::{ImageFormat, ImageHeader, read_exif, read_header};
 pub use heif::{HeifHeader, read_heif_header};
-pub use turn::{turned_size, upright, upright_pose};
+pub use turn::{inverse_orientation, stored_mask_turn, turned_size, upright, upright_mask, upright_pose};
 
 /// Longest side of an image in px.
 pub const MAX_SIDE: u32 = gausset_core::Camera::MAX_SIDE;
@@ -141,5 +141,14 @@ impl Mask {
     pub fn at_fraction(&self, x: f64, y: f64) -> u8 {
         let pixel = |share: f64, size: u32| ((share * f64::from(size)) as usize).min(size as usize - 1);
         self.values[pixel(y, self.height) * self.width as usize + pixel(x, self.width)]
+    }
+
+    /// The values at another size: each pixel takes the mask pixel under its centre.
+    #[must_use]
+    pub fn resampled(&self, width: u32, height: u32) -> Vec<u8> {
+        let share = |i: u32, n: u32| (f64::from(i) + 0.5) / f64::from(n);
+        (0..height)
+            .flat_map(|y| (0..width).map(move |x| self.at_fraction(share(x, width), share(y, height))))
+            .collect()
     }
 }

@@ -30,8 +30,27 @@ pub fn upright(picture: DecodedImage, orientation: u8) -> DecodedImage {
     }
 }
 
+/// The orientation that turns back.
+#[must_use]
+pub fn inverse_orientation(orientation: u8) -> u8 {
+    match orientation {
+        6 => 8,
+        8 => 6,
+        other => other,
+    }
+}
+
+/// The orientation that gives a mask the axes of its image as stored: the inverse of the image's own, if the long side of
+/// the mask is that of the upright picture, else 1. Squares fit both ways; they are stored as their image is.
+#[must_use]
+pub fn stored_mask_turn(mask: [u32; 2], stored: [u32; 2], orientation: u8) -> u8 {
+    let is_upright = mask[0] != mask[1] && mask[0].cmp(&mask[1]) == stored[1].cmp(&stored[0]);
+    if (5..=8).contains(&orientation) && is_upright { inverse_orientation(orientation) } else { 1 }
+}
+
 /// Applies an EXIF orientation to a mask.
-pub(crate) fn upright_mask(mask: Mask, orientation: u8) -> Mask {
+#[must_use]
+pub fn upright_mask(mask: Mask, orientation: u8) -> Mask {
     let size = [mask.width, mask.height];
     let [width, height] = turned_size(size, orientation);
     Mask { width, height, values: turned::<1>(mask.values, size, orientation) }

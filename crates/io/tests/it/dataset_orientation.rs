@@ -120,6 +120,12 @@ fn pictures_whose_camera_fits_only_the_upright_size_are_turned_in_all_eight_orie
 #[test]
 fn pictures_whose_camera_fits_as_stored_are_turned_together_with_it() {
     let data = scene("\"fl_x\": 14,");
+    let keep = |x: u32, y: u32| [if x + 2 * y < 9 { 0 } else { 255 }];
+    // Upright masks of pictures that are stored sideways.
+    for i in [5, 7] {
+        let mask = png(UPRIGHT[0], UPRIGHT[1], PngPixels::Grey8(&stored(1, keep)), &[]).unwrap();
+        data.write(&format!("masks/{i}.png"), &mask);
+    }
     let loader = loader(&data);
     let plain = Scene::json("\"fl_x\": 14,", "").open().unwrap();
     for (i, image) in loader.dataset().images.iter().enumerate() {
@@ -148,5 +154,7 @@ fn pictures_whose_camera_fits_as_stored_are_turned_together_with_it() {
         let mirrored = matches!(orientation(i as u32), 2 | 4 | 5 | 7);
         let of = |x: u32, y: u32| if mirrored { colour(UPRIGHT[0] - 1 - x, y) } else { colour(x, y) };
         assert_eq!(picture.rgb, stored(1, of), "orientation {}", orientation(i as u32));
+        let mask = [5, 7].contains(&i).then(|| stored(1, keep));
+        assert_eq!(picture.mask, mask, "orientation {}", orientation(i as u32));
     }
 }
