@@ -7,6 +7,7 @@ use std::sync::mpsc;
 use std::time::Instant;
 
 use gausset_io::atomic::{Overwrite, UnnamedFile};
+use gausset_io::text::counted;
 use gausset_io::{catch_panic, ownership};
 use gausset_pano::convert::DecodedFrame;
 use gausset_pano::split::Skipped;
@@ -84,6 +85,15 @@ pub(super) fn mask_folder(
             }
             _ => to_do.push(index),
         }
+    }
+    let edited: Vec<&String> = lines.values().flat_map(|line| manifest.edited(line)).collect();
+    if let Some(first) = edited.first() {
+        let files = counted(edited.len() as u64, "file");
+        let line = format!(
+            "{}: {files} changed since made (the first: {first}); kept, redone with ⟨force⟩",
+            folder.display()
+        );
+        host.warn("masks", line);
     }
     done.resumed = lines.len();
     host.report(Event::Begun {
@@ -171,7 +181,12 @@ pub(super) fn mask_folder(
     if done.is_cancelled {
         return Ok(());
     }
-    manifest.finish(&lines)?;
+    // Names of files stay theirs: a second folder of photographs adds to the masks of the first.
+    if job.input.is_video() {
+        manifest.finish(&lines)?;
+    } else {
+        manifest.write(frames, &lines)?;
+    }
     if lines.is_empty() {
         let first = done.skipped.first().map_or_else(|| "no frame".to_owned(), |s| s.reason.clone());
         let path = job.options.input.display();
@@ -276,7 +291,7 @@ fn analyse(
             };
             frame::panorama(job, index, moment, plans, worker, host)?
         }
-        MaskInput::Photographs(_) => {
+        MaskInput::Photographs(..) => {
             return photo::photograph(job, frame, worker, host).map(|o| Analysis::Photograph(Box::new(o)));
         }
         MaskInput::Views(_, description, _) => frame::views(job, description, frame, worker, host)?,

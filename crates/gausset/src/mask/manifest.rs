@@ -78,20 +78,27 @@ impl Manifest {
         lines.peek().is_some() && lines.all(|line| line.options != options)
     }
 
-    /// The line of a frame whose masks exist and are up to date.
+    /// The line of a frame whose masks exist and were made of it with these settings.
     pub(super) fn finished(&self, settings: &str, frame: &SourceFrame) -> Option<ManifestEntry> {
         let line = self.earlier_entry(frame)?;
         let is_same =
             line.bytes == frame.bytes && line.modified == frame.modified && line.settings == settings;
-        let is_there = |(name, length): (&String, &u64)| {
-            ownership::check_inside(&self.folder, Path::new(name)).is_ok()
-                && Disk.info(&self.folder.join(name)).ok().flatten().is_some_and(|info| info.bytes == *length)
-        };
-        (is_same && line.files.iter().all(is_there)).then(|| line.clone())
+        (is_same && line.files.keys().all(|name| self.length(name).is_some())).then(|| line.clone())
+    }
+
+    /// The files of a line that were edited since they were made.
+    pub(super) fn edited<'a>(&self, line: &'a ManifestEntry) -> impl Iterator<Item = &'a String> {
+        line.files.iter().filter(|(name, length)| self.length(name) != Some(**length)).map(|(name, _)| name)
+    }
+
+    /// The length of an output file; `None` if there is none.
+    fn length(&self, name: &str) -> Option<u64> {
+        ownership::check_inside(&self.folder, Path::new(name)).ok()?;
+        Some(Disk.info(&self.folder.join(name)).ok()??.bytes)
     }
 
     /// Writes the lines of finished frames in frame order. Lines of later and of other frames that were finished before are
-    /// kept, in case this run is interrupted.
+    /// kept.
     pub(super) fn write(
         &self,
         frames: &[SourceFrame],
@@ -102,7 +109,8 @@ impl Manifest {
         self.write_lines(lines.values().chain(later).chain(&self.others))
     }
 
-    /// At the end of a run, removes the files of frames that are not in it, and writes the lines of the others.
+    /// At the end of a run over a video, whose other selections give other frames the same names: removes the files of
+    /// frames that are not in it, and writes the lines of the others.
     pub(super) fn finish(&self, lines: &BTreeMap<usize, ManifestEntry>) -> Result<(), Failure> {
         let current: BTreeSet<&String> = lines.values().flat_map(|line| line.files.keys()).collect();
         for name in
