@@ -7,6 +7,7 @@ use gausset_io::atomic::{
     Disk, FileSystem, Overwrite, UnnamedFile, WriteError, check_free, commit_all, write_uncommitted,
 };
 use gausset_io::image::encode::{PngPixels, png, webp_rgba8};
+use gausset_io::image::{Mask, inverse_orientation, upright_mask};
 use gausset_io::ownership;
 use gausset_pano::sphere_mask::REMOVED;
 
@@ -40,8 +41,15 @@ pub(super) fn encoded(
         let hard = hardened(mask);
         let is_needed = job.options.empty_masks || hard.contains(&0);
         if modes != OutputModes::Cutouts && is_needed {
-            let bytes = png(w, h, PngPixels::Grey8(&hard), &[]).map_err(|e| failed(&e))?;
-            files.push((names[index].mask.clone(), bytes));
+            let bytes = match outcome.orientation {
+                2..=8 => {
+                    let mask = Mask { width: w, height: h, values: hard.clone() };
+                    let mask = upright_mask(mask, inverse_orientation(outcome.orientation));
+                    png(mask.width, mask.height, PngPixels::Grey8(&mask.values), &[])
+                }
+                _ => png(w, h, PngPixels::Grey8(&hard), &[]),
+            };
+            files.push((names[index].mask.clone(), bytes.map_err(|e| failed(&e))?));
         }
         if let Some(rgb) = outcome.rgb.get(index) {
             let alpha = if job.options.feather > 0.0 { mask } else { &hard };

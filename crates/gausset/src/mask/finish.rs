@@ -62,7 +62,8 @@ pub(super) fn finish_frame(
         (ImageLayout::One(projection), _) => vec![resample::mask_of(&sphere, projection)],
         (ImageLayout::Views(_), _) => Vec::new(),
     };
-    Ok(FrameMasks { masks, rgb: Arc::clone(&own.rgb), finds, dropped, is_unchecked: is_alone, removed })
+    let rgb = Arc::clone(&own.rgb);
+    Ok(FrameMasks { masks, rgb, finds, dropped, is_unchecked: is_alone, removed, orientation: 1 })
 }
 
 /// Drops weak detections that no neighbouring frame confirms, and fills in missed ones. Returns the number of dropped

@@ -124,6 +124,8 @@ pub(super) struct FrameMasks {
     pub(super) is_unchecked: bool,
     /// Masked fraction of the sphere, or of the photograph.
     pub(super) removed: f64,
+    /// EXIF orientation of a photograph: masks and images here are upright, mask files have its stored pixels.
+    pub(super) orientation: u8,
 }
 
 /// Detects in a panorama or other full-sphere frame.

@@ -2,6 +2,7 @@
 
 use std::sync::Arc;
 
+use gausset_io::image::{ImageError, decode_file, read_header, upright};
 use gausset_pano::frames::SourceFrame;
 use gausset_pano::sphere_mask::REMOVED;
 use gausset_pano::sphere_mask::dilate::dilate_pixels;
@@ -26,7 +27,10 @@ pub(super) fn photograph(
         return Err(FrameError::Frame(format!("{}: frame: has no image", source.stem)));
     };
     worker.ledger.switch_to(WorkerStage::Decode);
-    let picture = gausset_io::image::decode_file(file).map_err(|e| FrameError::Frame(e.to_string()))?;
+    let unusable = |e: ImageError| FrameError::Frame(e.to_string());
+    let orientation = read_header(file).map_err(unusable)?.orientation;
+    // Models expect upright pictures.
+    let picture = upright(decode_file(file).map_err(unusable)?, orientation);
     let size @ [width, height] = [picture.width as usize, picture.height as usize];
     let found = run_model(job, &RgbImage { width, height, rgb: &picture.rgb }, worker, host)?;
     worker.ledger.switch_to(WorkerStage::WorkOver);
@@ -55,5 +59,6 @@ pub(super) fn photograph(
         dropped: 0,
         is_unchecked: false,
         removed: removed as f64 / (width * height) as f64,
+        orientation,
     })
 }
