@@ -1,6 +1,9 @@
 //! Number of frames processed concurrently: as many as there are threads, if everything fits in memory: the model, its
 //! tensors, decoded images, tables, masks, and frames that wait for their neighbours.
 
+use std::path::{Path, PathBuf};
+
+use gausset_io::image::read_header;
 use gausset_io::text;
 use gausset_pano::load::{self, ImageLimits};
 use gausset_pano::projection::Projection;
@@ -86,7 +89,7 @@ pub(super) fn bounds(
     let budget = budget(options.max_memory)?;
     let model = segmenter.map(Segmenter::memory).unwrap_or_default();
     let picture = largest(input);
-    let is_photograph = matches!(input, MaskInput::Photographs(_));
+    let is_photograph = matches!(input, MaskInput::Photographs(..));
     let sphere = if is_photograph { 0 } else { (MAX_WIDTH * MAX_WIDTH / 2) as u64 };
     let tables = segmenter.map_or(0, |segmenter| TABLE_PIXEL * u64::from(model_view_side(segmenter)).pow(2));
     let views = match input {
@@ -148,9 +151,9 @@ fn largest(input: &MaskInput) -> FrameMemory {
                 source.frames.iter().map(|frame| of_files(source, &frame.files)).max().unwrap_or_default()
             }
         },
-        MaskInput::Photographs(frames) => {
+        MaskInput::Photographs(_, frames) => {
             let files = frames.iter().flat_map(|frame| &frame.files);
-            files.map(|file| of_file(file, &ImageLimits::default()).0).max().unwrap_or_default()
+            files.map(|file| of_photograph(file)).max().unwrap_or_default()
         }
         // One view is decoded at a time; the masks of all views are written together.
         MaskInput::Views(_, description, _) => {
@@ -161,7 +164,7 @@ fn largest(input: &MaskInput) -> FrameMemory {
 }
 
 /// Needs of a panorama in one or more files.
-fn of_files(source: &Footage, files: &[std::path::PathBuf]) -> FrameMemory {
+fn of_files(source: &Footage, files: &[PathBuf]) -> FrameMemory {
     let (mut all, mut planes) = (FrameMemory::default(), 0);
     for (picture, own) in files.iter().map(|file| of_file(file, &source.limits)) {
         all.decoded += picture.decoded;
@@ -179,8 +182,18 @@ fn of_files(source: &Footage, files: &[std::path::PathBuf]) -> FrameMemory {
     all
 }
 
+/// Needs of a photograph.
+fn of_photograph(file: &Path) -> FrameMemory {
+    let Ok(header) = read_header(file) else { return FrameMemory::default() };
+    let bytes = file.metadata().map_or(0, |info| info.len());
+    let pixels = header.pixels();
+    // The upright picture is a copy.
+    let turned = if header.orientation > 1 { RGB_PIXEL + 1 } else { 0 };
+    FrameMemory { decoded: 2 * bytes + pixels * (header.decoding_bytes_per_pixel() + turned), pixels }
+}
+
 /// Needs of a file, and the bytes of its planes.
-fn of_file(file: &std::path::Path, limits: &ImageLimits) -> (FrameMemory, u64) {
+fn of_file(file: &Path, limits: &ImageLimits) -> (FrameMemory, u64) {
     load::estimate_memory(file, limits).map_or_else(
         |_| (FrameMemory::default(), 0),
         |demand| (FrameMemory { decoded: demand.peak_bytes, pixels: demand.pixels }, demand.all_planes_bytes),

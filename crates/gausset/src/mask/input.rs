@@ -1,9 +1,11 @@
 //! Input of the mask job: panoramas or other full-sphere images, photographs, or the views of a split.
 
+use std::collections::BTreeMap;
 use std::path::{Path, PathBuf};
 use std::time::Duration;
 
-use gausset_pano::frames::{SourceFrame, list_frames, source_frame_from_files};
+use gausset_io::image::{MAX_FILE_BYTES, MAX_SIDE};
+use gausset_pano::frames::{FramesError, SourceFrame, list_frames, source_frame_from_files};
 use gausset_pano::load::{self, ImageLimits};
 use gausset_pano::recognise;
 use gausset_pano::selection::FRAMES_FILE;
@@ -14,12 +16,17 @@ use super::{InputKind, MaskOptions};
 use crate::aligner::TOOL_TIMEOUT;
 use crate::panos::source::{Footage, refuse_lone_stream};
 use crate::panos::{FrameOptions, ProjectionOptions};
-use crate::{Failure, Host};
+use crate::photos::PhotographList;
+use crate::{FILES_LEFT_OUT, Failure, Host};
+
+/// Limits on panoramas: those of the decoders, within the memory limit.
+const LIMITS: ImageLimits = ImageLimits { width: MAX_SIDE, height: MAX_SIDE, bytes: MAX_FILE_BYTES };
 
 /// Input that has been probed.
 pub(super) enum MaskInput {
     Panoramas(Box<Footage>),
-    Photographs(Vec<SourceFrame>),
+    /// Photographs and their folder.
+    Photographs(PathBuf, Vec<SourceFrame>),
     /// Folder of a split, and its frames, with an image per view.
     Views(PathBuf, SplitDescription, Vec<SourceFrame>),
 }
@@ -43,7 +50,7 @@ impl MaskInput {
         }
         let panoramas = |host: &mut Host<'_>| {
             let silence = Duration::from_secs(TOOL_TIMEOUT);
-            let source = Footage::open(path, choice, ImageLimits::default(), silence, host)?;
+            let source = Footage::open(path, choice, LIMITS, silence, host)?;
             Ok(Self::Panoramas(Box::new(source.select_frames(&options.output, host)?)))
         };
         let is_file = path.is_file();
@@ -53,25 +60,40 @@ impl MaskInput {
         if *kind == Some(InputKind::Panoramas) || is_of_sphere || (is_file && !has_image_extension(path)) {
             return panoramas(host);
         }
-        let frames = if is_file {
+        let listed = if is_file {
             let stem = path.file_stem().map(|s| s.to_string_lossy().into_owned()).unwrap_or_default();
-            vec![source_frame_from_files(&stem, vec![path.to_owned()])]
+            Ok(vec![source_frame_from_files(&stem, vec![path.to_owned()])])
         } else {
-            list_frames(path)?
+            list_frames(path)
         };
-        if *kind != Some(InputKind::Photographs) {
-            refuse_lone_stream(path, &frames)?;
+        let may_be_sphere = *kind != Some(InputKind::Photographs);
+        if may_be_sphere && let Ok(frames) = &listed {
+            refuse_lone_stream(path, frames)?;
+            if recognise::pair_streams(frames).is_some() || shows_sphere(frames) {
+                return panoramas(host);
+            }
         }
-        let are_panoramas = || recognise::pair_streams(&frames).is_some() || shows_sphere(&frames);
-        if *kind != Some(InputKind::Photographs) && are_panoramas() {
-            return panoramas(host);
-        }
+        let (folder, frames) = if is_file {
+            (path.parent().unwrap_or(path).to_owned(), listed?)
+        } else {
+            let mut list = PhotographList::of_folder(path, &[&options.output])?;
+            list.leave_out_heif();
+            let frames = photographs(path, &list.names)?;
+            // Panoramas are not searched in sub-folders.
+            if list.names.is_empty() || may_be_sphere && listed.is_err() && shows_sphere(&frames) {
+                listed?;
+            }
+            for line in &list.left_out {
+                host.warn(FILES_LEFT_OUT, format!("{}: {line}", path.display()));
+            }
+            (path.clone(), frames)
+        };
         if *choice != FrameOptions::default() {
             return Err(Failure::usage(
                 "⟨every⟩, ⟨fps⟩, ⟨max-frames⟩ and other frame options: apply to panoramas and videos only (found photographs)",
             ));
         }
-        Ok(Self::Photographs(frames))
+        Ok(Self::Photographs(folder, frames))
     }
 
     /// Whether frames are consecutive in time.
@@ -79,7 +101,7 @@ impl MaskInput {
         match self {
             Self::Panoramas(source) => source.film.is_some(),
             Self::Views(folder, ..) => folder.join(FRAMES_FILE).is_file(),
-            Self::Photographs(_) => false,
+            Self::Photographs(..) => false,
         }
     }
 
@@ -90,7 +112,9 @@ impl MaskInput {
                 let film = source.film.as_ref().map(SphereVideo::selection);
                 format!("{film:?} {:?} {}", source.projection, source.is_stereo)
             }
-            Self::Photographs(_) | Self::Views(..) => String::new(),
+            // Version of the bytes: pictures are upright before the model sees them.
+            Self::Photographs(..) => "upright".to_owned(),
+            Self::Views(..) => String::new(),
         }
     }
 
@@ -115,14 +139,14 @@ impl MaskInput {
     pub(super) fn frames(&self) -> &[SourceFrame] {
         match self {
             Self::Panoramas(source) => &source.frames,
-            Self::Photographs(frames) | Self::Views(_, _, frames) => frames,
+            Self::Photographs(_, frames) | Self::Views(_, _, frames) => frames,
         }
     }
 
     pub(super) fn kind(&self) -> InputKind {
         match self {
             Self::Panoramas(_) => InputKind::Panoramas,
-            Self::Photographs(_) => InputKind::Photographs,
+            Self::Photographs(..) => InputKind::Photographs,
             Self::Views(..) => InputKind::Views,
         }
     }
@@ -140,7 +164,11 @@ impl MaskInput {
                     cutout: frame.stem.clone().into(),
                 }]
             }
-            Self::Panoramas(_) | Self::Photographs(_) => {
+            Self::Photographs(folder, _) => {
+                let name = frame.files.first().and_then(|file| file.strip_prefix(folder).ok());
+                vec![OutputNames::for_image(&name.unwrap_or(Path::new("")).to_string_lossy())]
+            }
+            Self::Panoramas(_) => {
                 let name = frame.files.first().and_then(|file| file.file_name()).unwrap_or_default();
                 vec![OutputNames::for_image(&name.to_string_lossy())]
             }
@@ -166,12 +194,25 @@ fn has_image_extension(path: &Path) -> bool {
     path.extension().is_some_and(crate::panos::source::is_image_extension)
 }
 
+/// Photographs of a folder, by their names relative to it without extension.
+fn photographs(folder: &Path, names: &[String]) -> Result<Vec<SourceFrame>, Failure> {
+    let mut seen: BTreeMap<String, &String> = BTreeMap::new();
+    let frame = |name| {
+        let stem = Path::new(name).with_extension("").display().to_string();
+        if let Some(first) = seen.insert(stem.to_lowercase(), name) {
+            let (path, first, second) = (folder.to_owned(), first.clone(), name.clone());
+            return Err(FramesError::DuplicateName { path, first, second }.into());
+        }
+        Ok(SourceFrame { stem, ..source_frame_from_files("", vec![folder.join(name)]) })
+    };
+    names.iter().map(frame).collect()
+}
+
 /// Whether the first readable image is a panorama.
 fn shows_sphere(frames: &[SourceFrame]) -> bool {
-    let limits = ImageLimits::default();
     let opened = frames
         .iter()
         .flat_map(|frame| &frame.files)
-        .find_map(|file| load::load(file, &limits, Vec::new()).ok());
+        .find_map(|file| load::load(file, &LIMITS, Vec::new()).ok());
     opened.is_some_and(|opened| opened.equirect(false).is_ok())
 }

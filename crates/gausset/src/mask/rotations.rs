@@ -21,7 +21,7 @@ pub(super) fn recorded_rotations(input: &MaskInput) -> Vec<Option<Mat3>> {
             None => vec![None; names.len()],
         },
         MaskInput::Views(folder, ..) => between_selected(&lines(folder), &names),
-        MaskInput::Photographs(_) => vec![None; names.len()],
+        MaskInput::Photographs(..) => vec![None; names.len()],
     }
 }
 
