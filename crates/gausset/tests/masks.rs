@@ -10,8 +10,12 @@ use std::sync::atomic::AtomicBool;
 use gausset::mask::{Dilation, MaskOptions, MaskResult, OutputModes, mask};
 use gausset::panos::{FrameMaskOptions, SplitOptions, split, split::split as split_panoramas};
 use gausset::{Event, Failure, Host};
+use gausset_compute::{SimdLevel, dispatch_level};
 use gausset_io::image::decode_file;
 use gausset_io::image::encode::{PngPixels, png};
+use gausset_io::image::exif_write::marker_segment;
+use gausset_jpeg::colour::ycbcr_from_rgb;
+use gausset_jpeg::encode_image;
 use gausset_pano::geometry::direction_from_equirect;
 use gausset_testkit::onnx::TestNetwork;
 use tempfile::TempDir;
@@ -220,10 +224,31 @@ fn the_same_command_goes_on_with_the_same_bytes_and_makes_anew_what_changed() {
     fs::write(place.path("walk/f1.png"), empty).unwrap();
     assert_eq!(again(&MaskOptions { dilate: Dilation::Degrees(1.0), ..place.options() }), 3);
     assert!(!place.path("masks/f1.png.png").exists() && place.path("masks/f0.png.png").exists());
-    // A deleted mask is created again.
+    // A deleted mask is created again, an edited one is kept, and force replaces it.
     fs::remove_file(place.path("masks/f0.png.png")).unwrap();
-    assert_eq!(again(&MaskOptions { dilate: Dilation::Degrees(1.0), ..place.options() }), 3);
+    fs::write(place.path("masks/f2.png.png"), "mine").unwrap();
+    let mut warnings = Vec::new();
+    let mut hear = |event: Event| {
+        if let Event::Warning { line, .. } = event {
+            warnings.push(line);
+        }
+    };
+    let done = mask(&other, false, &mut Host::new(&Arc::new(AtomicBool::new(false)), &mut hear)).unwrap();
+    assert_eq!(done.resumed, 3);
     assert!(place.path("masks/f0.png.png").exists());
+    assert!(warnings[0].contains("1 file changed since made (the first: f2.png.png); kept"), "{warnings:?}");
+    assert_eq!(fs::read(place.path("masks/f2.png.png")).unwrap(), b"mine");
+    run(&MaskOptions { force: true, ..other.clone() }).unwrap();
+    assert!(fs::read(place.path("masks/f2.png.png")).unwrap() != b"mine");
+    // Masks of other frames stay.
+    fs::rename(place.path("walk"), place.path("first")).unwrap();
+    fs::create_dir(place.path("walk")).unwrap();
+    fs::copy(place.path("first/f3.png"), place.path("walk/g3.png")).unwrap();
+    run(&other).unwrap();
+    assert!(place.path("masks/g3.png.png").exists());
+    fs::remove_dir_all(place.path("walk")).unwrap();
+    fs::rename(place.path("first"), place.path("walk")).unwrap();
+    assert_eq!(again(&other), 4);
 }
 
 #[test]
@@ -298,6 +323,58 @@ fn photographs_are_masked_by_pixels_and_cut_out() {
     let alpha = cut.alpha.unwrap();
     assert_eq!((alpha[110 * w + 130], alpha[20 * w + 20]), (0, 255));
     assert_eq!(cut.rgb[3 * (20 * w + 20)..][..3], [90, 110, 100]);
+}
+
+#[test]
+fn photographs_in_sub_folders_are_masked_upright_and_others_are_named() {
+    let place = Workplace::new(&[]);
+    fs::create_dir_all(place.path("photos/cam2")).unwrap();
+    // Red on the left; orientation 6 is upright after a quarter turn clockwise.
+    let jpeg = |orientation: u8| {
+        let colours = [[220, 20, 30], [90, 110, 100]].map(ycbcr_from_rgb);
+        let plane = |channel: usize, w: usize| -> Vec<u8> {
+            (0..w * w / 3).map(|k| colours[usize::from(k % w >= w / 2)][channel]).collect()
+        };
+        let exif =
+            [b"Exif\0\0MM\0\x2A\0\0\0\x08\0\x01\x01\x12\0\x03\0\0\0\x01\0", &[orientation; 1][..], &[0; 6]];
+        let level = dispatch_level(SimdLevel::Auto).unwrap();
+        let planes = [plane(0, 240), plane(1, 120), plane(2, 120)];
+        encode_image([240, 80], &planes, 95, level, &[marker_segment(0xE1, &exif.concat())])
+    };
+    fs::write(place.path("photos/a.jpg"), jpeg(1)).unwrap();
+    fs::write(place.path("photos/cam2/a.jpg"), jpeg(6)).unwrap();
+    for name in ["b.heic", "c.dng", "a_mask.png"] {
+        fs::write(place.path("photos").join(name), "x").unwrap();
+    }
+    let options = MaskOptions {
+        input: place.path("photos"),
+        modes: OutputModes::Both,
+        dilate: Dilation::Pixels(0.0),
+        ..place.options()
+    };
+    let mut warnings = Vec::new();
+    let mut hear = |event: Event| {
+        if let Event::Warning { line, .. } = event {
+            warnings.push(line);
+        }
+    };
+    mask(&options, false, &mut Host::new(&Arc::new(AtomicBool::new(false)), &mut hear)).unwrap();
+    for what in ["1 HEIC file left out", "1 DNG file left out", "1 picture left out: masks by their names"] {
+        assert!(warnings.iter().any(|line| line.contains(what)), "{warnings:?}");
+    }
+    let picture = |name: &str| decode_file(&place.path("masks").join(name)).unwrap();
+    let size = |name: &str| [picture(name).width, picture(name).height];
+    // Masks have the stored pixels, cut-outs are upright.
+    let names = ["a.jpg.png", "cam2/a.jpg.png", "cutouts/cam2/a.png"];
+    assert_eq!(names.map(size), [[240, 80], [240, 80], [80, 240]]);
+    for name in &names[..2] {
+        let rgb = picture(name).rgb;
+        let removed = rgb.chunks_exact(3).enumerate().filter(|(_, p)| p[0] == 0).map(|(k, _)| k);
+        let left = removed.clone().filter(|k| k % 240 < 120).count();
+        assert!(left > 115 * 80 && removed.count() - left < 5 * 80, "{name}: {left}");
+    }
+    let feathered = MaskOptions { feather: 1.0, ..options };
+    assert!(run(&feathered).unwrap_err().to_string().contains("⟨feather⟩: applies to panoramas"));
 }
 
 #[test]
@@ -385,5 +462,5 @@ fn what_rides_along_is_masked_without_a_model() {
     assert!(nothing.to_string().contains("nothing to remove"), "{nothing}");
     let photographs = MaskOptions { kind: Some(gausset::mask::InputKind::Photographs), ..options };
     let refused = run(&photographs).unwrap_err().to_string();
-    assert!(refused.contains("apply to panoramas only (found photographs)"), "{refused}");
+    assert!(refused.contains("⟨still-patch⟩: applies to panoramas only (found photographs)"), "{refused}");
 }

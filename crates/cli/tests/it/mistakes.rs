@@ -199,6 +199,7 @@ run data/images -o r -- --steps 0
 run data/images -o r -- --data other
 run data/images -o r --steps 5 -- --time-budget 3s
 pano run data/images -o r -- --exposure maybe
+pano run data/images -o r -- --invert-masks
 pano run data/images -o r --config nowhere.toml
 mask data/images -o r
 mask data/images -o r --model nowhere.onnx

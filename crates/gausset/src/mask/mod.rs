@@ -106,15 +106,7 @@ fn mask_input(
             "⟨dilate⟩: pixels apply to photographs only; use degrees for panoramas and their views",
         ));
     }
-    let refused = |what: &str, are_for: &str| {
-        Err(Failure::usage(format!("{what}: apply to {are_for} only (found {}s)", kind.noun())))
-    };
-    if kind != InputKind::Panoramas && options.has_static_masks() {
-        return refused("⟨still-patch⟩, ⟨crop-bottom⟩", "panoramas");
-    }
-    if kind == InputKind::Photographs && (options.keep_box.is_some() || options.temporal.unwrap_or(0) > 0) {
-        return refused("⟨keep-box⟩, ⟨temporal⟩", "panoramas and their views");
-    }
+    options.check_kind(kind)?;
     let watch = RunLimits { stop: host.stop(), limit: Duration::from_secs(options.model_timeout) };
     let segmenter = match &options.model {
         Some(model) => {

@@ -11,7 +11,7 @@ use super::keep_box::KeepBox;
 use crate::Failure;
 use crate::mask_engine::MaskEngine;
 use crate::panos::FrameOptions;
-use crate::panos::static_foreground::{StaticMasks, StillChoice};
+use crate::panos::static_foreground::{MAX_DILATION, StaticMasks, StillChoice};
 
 /// Kind of the input images.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
@@ -186,7 +186,7 @@ impl MaskOptions {
             Err(Failure::usage(format!("⟨{key}⟩: expected 0 to {most}, found {value}")))
         };
         match self.dilate {
-            Dilation::Degrees(degrees) => within("dilate", degrees, 45.0)?,
+            Dilation::Degrees(degrees) => within("dilate", degrees, MAX_DILATION)?,
             Dilation::Pixels(pixels) => within("dilate", pixels, 1000.0)?,
         }
         within("holes", self.holes, 1.0)?;
@@ -241,11 +241,43 @@ impl MaskOptions {
             ("mask-views", self.layout != plain.layout),
             ("passes", self.passes != plain.passes),
             ("model-timeout", self.model_timeout != plain.model_timeout),
+            ("holes", self.holes != plain.holes),
+            ("smallest", self.smallest != plain.smallest),
+            ("edges", self.edges != plain.edges),
         ];
         match of_model.iter().find(|(_, is_given)| *is_given) {
             Some((key, _)) => Err(Failure::usage(format!(
                 "⟨{key}⟩: has no effect without ⟨model⟩; leave it out, or name one"
             ))),
+            None => Ok(()),
+        }
+    }
+
+    /// Refuses options that have no effect on this kind of input.
+    pub(super) fn check_kind(&self, kind: InputKind) -> Result<(), Failure> {
+        let plain = Self::new(&self.input, &self.output);
+        let (panoramas, both) = ("panoramas", "panoramas and their views");
+        let given = [
+            ("still-patch", panoramas, self.still_patch),
+            ("crop-bottom", panoramas, self.crop_bottom > 0.0),
+            ("mask-views", panoramas, self.layout != plain.layout),
+            ("passes", panoramas, self.passes != plain.passes),
+            ("edges", panoramas, self.edges != plain.edges && self.edges > 0.0),
+            ("keep-box", both, self.keep_box.is_some()),
+            ("temporal", both, self.temporal.unwrap_or(0) > 0),
+            ("holes", both, self.holes != plain.holes),
+            ("smallest", both, self.smallest != plain.smallest),
+            ("feather", both, self.feather > 0.0),
+        ];
+        let has_no_effect = |are_for: &str| match kind {
+            InputKind::Panoramas => false,
+            InputKind::Views => are_for == panoramas,
+            InputKind::Photographs => true,
+        };
+        match given.into_iter().find(|(_, are_for, is_given)| *is_given && has_no_effect(are_for)) {
+            Some((key, are_for, _)) => {
+                Err(Failure::usage(format!("⟨{key}⟩: applies to {are_for} only (found {}s)", kind.noun())))
+            }
             None => Ok(()),
         }
     }

@@ -25,6 +25,9 @@ use crate::{CountedItem, Event, Failure, Host};
 /// Width of the panoramas that are analysed, in pixels.
 const WIDTH: usize = 960;
 
+/// Largest dilation of a mask, degrees.
+pub(crate) const MAX_DILATION: f64 = 45.0;
+
 /// What to mask in every frame.
 #[derive(Clone, Copy, Debug, Default, PartialEq)]
 pub struct StillChoice {
@@ -48,8 +51,11 @@ impl StillChoice {
             let found = self.crop_bottom;
             return Err(Failure::usage(format!("⟨crop-bottom⟩: expected 0 to 90 degrees, found {found}")));
         }
-        if !(0.0..=30.0).contains(&self.dilate) {
-            return Err(Failure::usage(format!("⟨dilate⟩: expected 0 to 30 degrees, found {}", self.dilate)));
+        if !(0.0..=MAX_DILATION).contains(&self.dilate) {
+            let found = self.dilate;
+            return Err(Failure::usage(format!(
+                "⟨dilate⟩: expected 0 to {MAX_DILATION} degrees, found {found}"
+            )));
         }
         if self.shadow && !self.still_patch {
             return Err(Failure::usage("⟨shadow⟩: needs ⟨still-patch⟩"));
@@ -118,12 +124,6 @@ impl StaticMasks {
     #[must_use]
     pub fn is_shared(&self) -> bool {
         self.patch.as_ref().is_none_or(|patch| patch.axes == ForegroundAxes::Panorama)
-    }
-
-    /// The detected static foreground.
-    #[must_use]
-    pub fn patch(&self) -> Option<&StaticForeground> {
-        self.patch.as_ref()
     }
 
     /// The mask of a frame, by index in the source.
