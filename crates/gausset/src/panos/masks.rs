@@ -407,12 +407,14 @@ fn mask_of(
     Ok(mask)
 }
 
-/// Reads a mask with soft values. If all values are tiny (such as 0 and 1), every value but 0 means keep.
+/// Reads a mask with soft values. If all values are tiny (such as 0 and 1), every value but 0 means keep; the alpha of one
+/// colour is a mask.
 fn read(path: &Path) -> Result<SphereMask, Failure> {
     let failed = |e| Failure::new("frames", e);
     let picture = decode_file(path).map_err(failed)?;
     let mut keep: Vec<u8> = picture.rgb.chunks_exact(3).map(|rgb| rgb[0].max(rgb[1]).max(rgb[2])).collect();
-    if keep.iter().all(|keep| *keep < REMOVED) {
+    let has_one_colour = picture.rgb.chunks_exact(3).all(|rgb| *rgb == picture.rgb[..3]);
+    if keep.iter().all(|keep| *keep < REMOVED) || picture.alpha.is_some() && has_one_colour {
         keep = decode_mask_file(path).map_err(failed)?.values;
     }
     Ok(SphereMask::from_data(picture.width as usize, picture.height as usize, keep))
@@ -576,6 +578,11 @@ mod tests {
         assert_eq!(written([0, 1, 1, 0]), [0, 255, 255, 0]);
         assert_eq!(written([0, 100, 200, 255]), [0, 0, 255, 255]);
         assert_eq!(written([0; 4]), [0; 4]);
+        // The alpha of a light colour.
+        let pixels = [[200, 210, 220, 0], [200, 210, 220, 255]].repeat(4);
+        let bytes = png(4, 2, PngPixels::Rgba8(pixels.as_flattened()), &[]).unwrap();
+        std::fs::write(at("in.png"), bytes).unwrap();
+        assert_eq!(read(&at("in.png")).unwrap().data[..4], [0, 255, 0, 255]);
     }
 
     #[test]
