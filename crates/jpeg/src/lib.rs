@@ -22,6 +22,3 @@ pub use decode::Decoder;
 pub use encode::{Encoder, Sampling};
 pub use encode_whole::{encode_frame, encode_image, encode_planes};
 pub use header::{DecodeError, JpegHeader};
-
-/// Name of the codec for baseline files, recorded with measurements.
-pub const CODEC_NAME: &str = "own";

@@ -65,7 +65,6 @@ struct PanoMeasurement {
     cpu_ms_per_view: f64,
     stages: Vec<PanoStageJson>,
     peak_bytes: Option<u64>,
-    jpeg_backend: &'static str,
     width: u32,
     views: usize,
 }
@@ -112,7 +111,6 @@ pub(crate) fn run(args: &BenchPanoArgs, console: &Console) -> Result<Status, Ear
             .chain([stage("remap", m.remap), stage("encode", m.encode), stage("write", m.write)])
             .collect(),
         peak_bytes: peak_bytes(),
-        jpeg_backend: gausset_jpeg::CODEC_NAME,
         width: args.width,
         views: m.views,
     };

@@ -42,28 +42,6 @@ impl Default for TemporalOptions {
     }
 }
 
-/// The detections of every frame after the consistency check, for masks of this width and height. `turns[k]` rotates
-/// directions of frame k - 1 to frame k; if it is unknown, no detections are matched across that step.
-///
-/// # Panics
-/// If `turns` and `finds` differ in length.
-#[must_use]
-pub fn apply_temporal_consistency(
-    finds: &[Vec<Detection>],
-    rotations: &[Option<Mat3>],
-    size: [usize; 2],
-    options: &TemporalOptions,
-) -> Vec<Vec<Detection>> {
-    let detections: Vec<&[Detection]> = finds.iter().map(Vec::as_slice).collect();
-    (0..detections.len())
-        .map(|k| {
-            let ConsistentFrame { kept, interpolated: filled } =
-                consistent_frame(&detections, rotations, k, size, options);
-            kept.into_iter().map(|index| detections[k][index].clone()).chain(filled).collect()
-        })
-        .collect()
-}
-
 /// The result for one frame.
 #[derive(Clone, Debug, Default, PartialEq)]
 pub struct ConsistentFrame {
@@ -74,10 +52,12 @@ pub struct ConsistentFrame {
     pub interpolated: Vec<Detection>,
 }
 
-/// Like [`apply_temporal_consistency`], for frame `k` only. Frames farther away than [`TemporalOptions::max_gap`] have no influence.
+/// The detections of frame `k` after the consistency check, for masks of this width and height. `rotations[k]` rotates
+/// directions of frame k - 1 to frame k; if it is unknown, no detections are matched across that step. Frames farther away
+/// than [`TemporalOptions::max_gap`] have no influence.
 ///
 /// # Panics
-/// If `turns` and `finds` differ in length, or there is no frame `k`.
+/// If `rotations` and `detections` differ in length, or there is no frame `k`.
 #[must_use]
 pub fn consistent_frame(
     detections: &[&[Detection]],
@@ -292,6 +272,20 @@ mod tests {
         (masks, turns)
     }
 
+    /// The detections of every frame after the check.
+    fn settled(
+        finds: &[Vec<Detection>],
+        rotations: &[Option<Mat3>],
+        options: TemporalOptions,
+    ) -> Vec<Vec<Detection>> {
+        let detections: Vec<&[Detection]> = finds.iter().map(Vec::as_slice).collect();
+        let of = |k: usize| {
+            let found = consistent_frame(&detections, rotations, k, SIZE, &options);
+            found.kept.iter().map(|index| finds[k][*index].clone()).chain(found.interpolated).collect()
+        };
+        (0..finds.len()).map(of).collect()
+    }
+
     #[test]
     fn a_figure_that_frames_missed_is_filled_and_single_weak_finds_are_dropped() {
         let (truth, turns) = film(40);
@@ -314,7 +308,7 @@ mod tests {
                 finds
             })
             .collect();
-        let settled = apply_temporal_consistency(&finds, &turns, SIZE, &TemporalOptions::default());
+        let settled = settled(&finds, &turns, TemporalOptions::default());
         for &k in &missed {
             let mut mask = SphereMask::new(SIZE[0], SIZE[1]);
             settled[k].iter().for_each(|find| mask.remove(&find.region));
@@ -340,11 +334,10 @@ mod tests {
             .enumerate()
             .map(|(k, mask)| if k == 2 { vec![] } else { vec![find(mask, 0.9)] })
             .collect();
-        let settled = apply_temporal_consistency(&finds, &[None; 5], SIZE, &TemporalOptions::default());
-        assert_eq!(settled, finds);
+        assert_eq!(settled(&finds, &[None; 5], TemporalOptions::default()), finds);
         let off = TemporalOptions { max_gap: 0, ..TemporalOptions::default() };
         let weak = vec![vec![find(&truth[0], 0.1)]];
-        assert_eq!(apply_temporal_consistency(&weak, &[None], SIZE, &off), weak);
+        assert_eq!(settled(&weak, &[None], off), weak);
     }
 
     #[test]
@@ -356,14 +349,9 @@ mod tests {
             .enumerate()
             .map(|(k, mask)| if gap(k) { vec![] } else { vec![find(mask, 0.9)] })
             .collect();
-        let one = apply_temporal_consistency(&finds, &turns, SIZE, &TemporalOptions::default());
+        let one = settled(&finds, &turns, TemporalOptions::default());
         assert!(one[2].is_empty() && one[3].is_empty());
-        let two = apply_temporal_consistency(
-            &finds,
-            &turns,
-            SIZE,
-            &TemporalOptions { max_gap: 2, ..TemporalOptions::default() },
-        );
+        let two = settled(&finds, &turns, TemporalOptions { max_gap: 2, ..TemporalOptions::default() });
         for k in [2, 3] {
             let apart = angle_between(two[k][0].region.centre, truth[k].regions()[0].centre).to_degrees();
             assert!(apart < 0.5, "frame {k}: {apart} degrees");
