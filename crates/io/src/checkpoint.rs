@@ -53,6 +53,18 @@ pub enum CheckpointError {
     },
 }
 
+impl CheckpointError {
+    /// Whether the bytes of the file are damaged. A failed read, another version and too little memory are no damage.
+    #[must_use]
+    pub fn is_damage(&self) -> bool {
+        use ContainerError::{Checksum, Header, NotAContainer, Structure};
+        matches!(
+            self,
+            Self::Container(Checksum { .. } | Structure { .. } | NotAContainer { .. } | Header { .. })
+        )
+    }
+}
+
 /// The header of the container.
 #[derive(Serialize, Deserialize)]
 struct CheckpointHeader {

@@ -48,7 +48,8 @@ impl CheckpointSearch {
 /// Finds the newest valid checkpoint of a run without changing anything: for inspection of a run.
 ///
 /// # Errors
-/// The folder could not be listed.
+/// The folder could not be listed, or a checkpoint that is not damaged cannot be loaded: a failed read, another version,
+/// too little memory.
 pub fn newest_checkpoint(fs: &dyn FileSystem, run: &Path) -> Result<CheckpointSearch, RunFolderError> {
     let mut search = CheckpointSearch::default();
     for step in list_checkpoints(fs, run)?.into_iter().rev() {
@@ -58,7 +59,8 @@ pub fn newest_checkpoint(fs: &dyn FileSystem, run: &Path) -> Result<CheckpointSe
                 search.found = Some(FoundCheckpoint { step, path, state, header });
                 break;
             }
-            Err(error) => search.damaged.push((path, error)),
+            Err(error) if error.is_damage() => search.damaged.push((path, error)),
+            Err(error) => return Err(error.into()),
         }
     }
     Ok(search)

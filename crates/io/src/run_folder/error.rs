@@ -12,7 +12,7 @@ pub enum RunFolderError {
     /// A file of the run could not be written.
     #[error(transparent)]
     Write(#[from] WriteError),
-    /// A checkpoint could not be saved.
+    /// A checkpoint could not be saved or loaded.
     #[error(transparent)]
     Checkpoint(#[from] CheckpointError),
     /// Another process uses the folder.

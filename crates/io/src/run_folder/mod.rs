@@ -207,7 +207,7 @@ impl RunFolder {
     /// never count as the previous one, and reported.
     ///
     /// # Errors
-    /// The folder could not be listed.
+    /// As [`newest_checkpoint()`]; nothing is renamed then.
     pub fn newest_checkpoint(&self, fs: &dyn FileSystem) -> Result<CheckpointSearch, RunFolderError> {
         let search = newest_checkpoint(fs, &self.root)?;
         for (path, _) in &search.damaged {

@@ -138,6 +138,25 @@ fn a_damaged_checkpoint_is_set_aside_and_the_one_before_is_used() {
 }
 
 #[test]
+fn a_checkpoint_that_is_not_damaged_but_cannot_be_read_is_an_error_and_stays() {
+    let folder = temporary_folder();
+    let run = new_run(folder.path());
+    for step in [1000, 2000] {
+        save(&run, step);
+        let path = checkpoint_path(folder.path(), step);
+        let mut bytes = std::fs::read(&path).unwrap();
+        // The version of the format.
+        bytes[8] = 2;
+        std::fs::write(&path, bytes).unwrap();
+    }
+    let said = line(&run.newest_checkpoint(&Disk).unwrap_err(), folder.path());
+    assert!(said.starts_with("RUN/checkpoints/step_002000.ckpt: ") && said.contains("found 2"), "{said}");
+    assert_eq!(line(&newest_checkpoint(&Disk, folder.path()).unwrap_err(), folder.path()), said);
+    let names = file_names(&checkpoints_folder(folder.path()));
+    assert_eq!(names, ["step_001000.ckpt", "step_002000.ckpt"]);
+}
+
+#[test]
 fn with_no_whole_checkpoint_the_run_starts_again() {
     let folder = temporary_folder();
     let run = new_run(folder.path());

@@ -114,8 +114,8 @@ impl Run {
     /// comes from [`crate::resumable_config`].
     ///
     /// # Errors
-    /// The folder is in use or holds no run, the dataset differs, options would change the result, or a checkpoint does
-    /// not belong to this run.
+    /// The folder is in use or holds no run, the dataset differs, options would change the result, or a checkpoint cannot
+    /// be read or does not belong to this run.
     pub fn resume(
         config: TrainConfig,
         folder: &Path,
