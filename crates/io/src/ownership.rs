@@ -7,9 +7,11 @@
 use std::ffi::OsString;
 use std::io::{self, Write};
 use std::path::{Component, Path, PathBuf};
+use std::sync::atomic::{AtomicU64, Ordering};
 
 use crate::atomic::{
-    FileSystem, Overwrite, WriteError, check_free, is_temporary, remove_temporaries, write_atomic,
+    Disk, FileSystem, Overwrite, WriteError, check_free, is_temporary, plain_reason, remove_temporaries,
+    write_atomic,
 };
 use crate::input;
 use crate::input_files;
@@ -20,6 +22,9 @@ pub const MARKER: &str = ".gausset";
 
 /// Longest marker that is read, bytes.
 const MAX_MARKER_BYTES: u64 = 4096;
+
+/// Before the name of a folder that is being removed.
+const REMOVED: &str = "-removed-";
 
 /// Why a folder cannot be used for output.
 #[derive(Debug, thiserror::Error)]
@@ -179,15 +184,54 @@ pub fn mark(fs: &dyn FileSystem, folder: &Path, purpose: &str) -> Result<(), Wri
     write_atomic(fs, &folder.join(MARKER), |file| file.write_all(line(purpose).as_bytes()))
 }
 
-/// Removes a Gausset-owned folder with its contents; links in it are removed, not followed. A missing folder is no
-/// error.
+/// Removes a Gausset-owned folder with its contents, and what interrupted removals of it have left; links in it are
+/// removed, not followed. A missing folder is no error.
+///
+/// The folder first loses its name, so that an interruption never leaves a part of it there, and last its marker.
 ///
 /// # Errors
 /// The folder is not Gausset-owned, or the system refused.
-#[allow(clippy::disallowed_methods, reason = "this is the door")]
 pub fn remove(folder: &Path, purpose: &str) -> Result<(), OwnershipError> {
+    for left in folders_moved_aside(folder, purpose) {
+        remove_moved(&left);
+    }
+    if !is_removable(folder, purpose)? {
+        return Ok(());
+    }
+    let is_temporary = folder.file_name().is_some_and(is_temporary);
+    // Where nothing can be renamed, the folder is emptied in place.
+    let moved = if is_temporary { None } else { rename_aside(folder).ok() };
+    let folder = moved.as_deref().unwrap_or(folder);
+    remove_marker_last(folder)
+        .map_err(|source| WriteError::Io { path: folder.to_owned(), action: "remove", source }.into())
+}
+
+/// Renames a Gausset-owned folder to `.tmp-<pid>-<n>-removed-NAME` next to it; `None` if it is missing.
+///
+/// # Errors
+/// The folder is not Gausset-owned, or the system refused.
+pub(crate) fn move_aside(folder: &Path, purpose: &str) -> Result<Option<PathBuf>, OwnershipError> {
+    if !is_removable(folder, purpose)? {
+        return Ok(None);
+    }
+    let io_error = |source| WriteError::Io { path: folder.to_owned(), action: "rename", source };
+    Ok(Some(rename_aside(folder).map_err(io_error)?))
+}
+
+/// Removes a folder that [`move_aside`] has renamed. If that fails, it takes up space only.
+pub(crate) fn remove_moved(folder: &Path) {
+    if let Err(error) = remove_marker_last(folder) {
+        tracing::warn!("{}: could not be removed: {}", folder.display(), plain_reason(&error));
+    }
+}
+
+/// Whether a folder exists.
+///
+/// # Errors
+/// It is not Gausset-owned, or cannot be looked up.
+fn is_removable(folder: &Path, purpose: &str) -> Result<bool, OwnershipError> {
     let about = match std::fs::symlink_metadata(folder) {
-        Err(e) if e.kind() == io::ErrorKind::NotFound => return Ok(()),
+        Err(e) if e.kind() == io::ErrorKind::NotFound => return Ok(false),
         about => {
             about.map_err(|source| WriteError::Io { path: folder.to_owned(), action: "look up", source })?
         }
@@ -197,8 +241,44 @@ pub fn remove(folder: &Path, purpose: &str) -> Result<(), OwnershipError> {
         return Err(OwnershipError::ThirdPartyFiles { path: folder.to_owned(), found });
     }
     input_files::check_no_input_below(folder)?;
-    std::fs::remove_dir_all(folder)
-        .map_err(|source| WriteError::Io { path: folder.to_owned(), action: "remove", source }.into())
+    Ok(true)
+}
+
+#[allow(clippy::disallowed_methods, reason = "this is the door")]
+fn rename_aside(folder: &Path) -> io::Result<PathBuf> {
+    static COUNT: AtomicU64 = AtomicU64::new(0);
+    let count = COUNT.fetch_add(1, Ordering::Relaxed);
+    let mut name = OsString::from(format!(".tmp-{}-{count}{REMOVED}", std::process::id()));
+    name.push(folder.file_name().unwrap_or_default());
+    let aside = folder.with_file_name(name);
+    std::fs::rename(folder, &aside)?;
+    Ok(aside)
+}
+
+/// What [`move_aside`] has made of this folder in processes that ended before its removal.
+fn folders_moved_aside(folder: &Path, purpose: &str) -> Vec<PathBuf> {
+    let Some(name) = folder.file_name() else { return Vec::new() };
+    let ending = format!("{REMOVED}{}", name.display());
+    let parent = folder.parent().filter(|parent| !parent.as_os_str().is_empty()).unwrap_or(Path::new("."));
+    let names = Disk.list(parent).unwrap_or_default().into_iter();
+    let left = names.filter(|left| is_temporary(left) && left.to_string_lossy().ends_with(&ending));
+    left.map(|left| parent.join(left)).filter(|left| is_removable(left, purpose).unwrap_or(false)).collect()
+}
+
+/// Removes a folder, its marker last. What another process removes meanwhile is no error.
+#[allow(clippy::disallowed_methods, reason = "this is the door")]
+fn remove_marker_last(folder: &Path) -> io::Result<()> {
+    let remove = || {
+        let entries = std::fs::read_dir(folder)?.collect::<io::Result<Vec<_>>>()?;
+        for entry in entries.iter().filter(|entry| entry.file_name() != MARKER) {
+            match entry.file_type()?.is_dir() {
+                true => std::fs::remove_dir_all(entry.path())?,
+                false => std::fs::remove_file(entry.path())?,
+            }
+        }
+        std::fs::remove_dir_all(folder)
+    };
+    remove().or_else(|error| if error.kind() == io::ErrorKind::NotFound { Ok(()) } else { Err(error) })
 }
 
 /// Removes an empty folder; another one, and one that cannot be removed, stays.
@@ -215,7 +295,6 @@ fn line(purpose: &str) -> String {
 #[cfg(test)]
 mod tests {
     use super::*;
-    use crate::atomic::Disk;
 
     #[test]
     fn a_folder_is_ours_once_it_is_claimed_and_only_for_its_purpose() {
@@ -226,8 +305,12 @@ mod tests {
         std::fs::write(folder.join("a.jpg"), b"x").unwrap();
         claim_folder(&Disk, &folder, "frames", Overwrite::Refuse).unwrap();
         assert!(remove(&folder, "views").is_err());
+        // What a kill during a removal has left goes with the next one, and does not stand in the way of the folder.
+        let left = move_aside(&folder, "frames").unwrap().unwrap();
+        claim_folder(&Disk, &folder, "frames", Overwrite::Refuse).unwrap();
+        assert!(left.join("a.jpg").exists() && is_gausset_owned(&left, "frames"));
         remove(&folder, "frames").unwrap();
-        assert!(!folder.exists());
+        assert!(!folder.exists() && !left.exists());
         remove(&folder, "frames").unwrap();
     }
 

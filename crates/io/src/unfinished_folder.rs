@@ -63,17 +63,27 @@ impl UnfinishedFolder {
         &self.path
     }
 
-    /// Renames the folder to `target`, replacing an existing Gausset-owned folder with the same marker.
+    /// Renames the folder to `target`, replacing an existing Gausset-owned folder with the same marker. An interruption
+    /// leaves the old one, the new one, or neither under this name, never a part of one.
     ///
     /// # Errors
     /// The existing folder is not Gausset-owned, or the system refused.
     pub fn publish(self, fs: &dyn FileSystem, target: &Path) -> Result<(), OwnershipError> {
         let io_error = |action| move |source| WriteError::Io { path: target.to_owned(), action, source };
         fs.sync_folder(&self.path).map_err(io_error("sync folder"))?;
-        ownership::remove(target, &self.name)?;
-        fs.rename(&self.path, target).map_err(io_error("rename"))?;
+        let old = ownership::move_aside(target, &self.name)?;
+        if let Err(error) = fs.rename(&self.path, target) {
+            // The old one has its name again; if that fails as well, the first error is the one to report.
+            if let Some(old) = old {
+                let _ = fs.rename(&old, target);
+            }
+            return Err(io_error("rename")(error).into());
+        }
         let parent = self.path.parent().unwrap_or(Path::new("."));
         fs.sync_folder(parent).map_err(io_error("sync folder"))?;
+        if let Some(old) = old {
+            ownership::remove_moved(&old);
+        }
         Ok(())
     }
 }
