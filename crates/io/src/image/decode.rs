@@ -71,8 +71,33 @@ fn decode_pixels(bytes: &[u8]) -> Result<DynamicImage, ImageProblem> {
     }
     decode_guarded(|| {
         let decoder = open_decoder(bytes, &head)?;
-        DynamicImage::from_decoder(decoder).map_err(|e| ImageProblem::Decode(decoder_reason(&e)))
+        let mut image =
+            DynamicImage::from_decoder(decoder).map_err(|e| ImageProblem::Decode(decoder_reason(&e)))?;
+        if head.has_premultiplied_alpha {
+            divide_by_alpha(&mut image);
+        }
+        Ok(image)
     })
+}
+
+/// Divides the colours of an image by its alpha, where that is not 0.
+fn divide_by_alpha(image: &mut DynamicImage) {
+    fn divide<T: Copy + Into<u32> + TryFrom<u32>>(pixels: &mut [T], most: T) {
+        for [colour @ .., alpha] in pixels.as_chunks_mut::<4>().0 {
+            let (alpha, most_wide): (u32, u32) = ((*alpha).into(), most.into());
+            if alpha > 0 {
+                // At most 65535², plus half of 65535: it fits into 32 bits.
+                colour.iter_mut().for_each(|v| {
+                    *v = T::try_from(((*v).into() * most_wide + alpha / 2) / alpha).unwrap_or(most);
+                });
+            }
+        }
+    }
+    match image {
+        DynamicImage::ImageRgba8(pixels) => divide(pixels, u8::MAX),
+        DynamicImage::ImageRgba16(pixels) => divide(pixels, u16::MAX),
+        _ => {}
+    }
 }
 
 /// The decoder of an image, within the limits. It has read the header and checked whether it can decode the variant.

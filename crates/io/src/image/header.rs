@@ -49,6 +49,8 @@ pub struct ImageHeader {
     /// Whether the decoder has to keep the coefficients of the whole image: a JPEG that is progressive or stores its
     /// components in separate scans.
     pub keeps_coefficients: bool,
+    /// Whether the stored colours are multiplied by alpha.
+    pub has_premultiplied_alpha: bool,
 }
 
 impl ImageHeader {
@@ -278,6 +280,7 @@ fn jpeg_frame(
         shot: exif.shot,
         focal_35mm: exif.focal_35mm,
         keeps_coefficients: marker == 0xC2,
+        has_premultiplied_alpha: false,
     })
 }
 
@@ -338,6 +341,7 @@ fn png_header<R: Read + Seek>(reader: &mut BufReader<R>) -> Result<(ImageHeader,
         shot: exif.shot,
         focal_35mm: exif.focal_35mm,
         keeps_coefficients: false,
+        has_premultiplied_alpha: false,
     };
     Ok((header, exif))
 }

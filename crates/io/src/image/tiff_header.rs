@@ -20,6 +20,7 @@ mod field {
     pub(super) const BITS_PER_SAMPLE: u16 = 258;
     pub(super) const PHOTOMETRIC: u16 = 262;
     pub(super) const SAMPLES_PER_PIXEL: u16 = 277;
+    pub(super) const EXTRA_SAMPLES: u16 = 338;
     pub(super) const SAMPLE_FORMAT: u16 = 339;
     pub(super) const CFA_PATTERN: u16 = 0x828E;
     pub(super) const DNG_VERSION: u16 = 0xC612;
@@ -27,6 +28,13 @@ mod field {
 
 /// Photometric interpretations of raw files: colour filter array, and linear raw.
 const RAW_PHOTOMETRIC: [u64; 2] = [32803, 34892];
+
+/// Photometric interpretations of grey, either way round, and of RGB.
+const GREY: [u64; 2] = [0, 1];
+const RGB: u64 = 2;
+
+/// The extra sample that is an alpha by which the colours are multiplied.
+const PREMULTIPLIED_ALPHA: u64 = 1;
 
 /// Names of photometric interpretations that the decoder does not convert.
 const UNREAD_PHOTOMETRIC: [(u64, &str); 6] = [
@@ -204,10 +212,14 @@ pub(super) fn read(source: impl Read + Seek) -> Result<(ImageHeader, Exif), Imag
         1..=16 => bits as u8,
         _ => return refused(format!("{bits}-bit TIFF"), "8 or 16 bits"),
     };
+    let is_grey = photometric.is_some_and(|p| GREY.contains(&p));
     let channels = match channels {
-        1..=4 => channels as u8,
-        _ => return refused(format!("TIFF with {channels} channels"), "1 to 4"),
+        1 => 1,
+        3 | 4 if !is_grey => channels as u8,
+        _ => return refused(format!("TIFF with {channels} channels"), "1 of grey, 3 or 4 of colours"),
     };
+    let has_premultiplied_alpha = (channels, photometric) == (4, Some(RGB))
+        && file.find(&entries, field::EXTRA_SAMPLES)? == Some(PREMULTIPLIED_ALPHA);
     let orientation = file.find(&entries, tag::ORIENTATION).ok().flatten().and_then(|v| u8::try_from(v).ok());
     let mut directory = |tag| file.find(&entries, tag).ok().flatten();
     let (photo, gps) = (directory(tag::EXIF_DIRECTORY), directory(tag::GPS_DIRECTORY));
@@ -229,6 +241,7 @@ pub(super) fn read(source: impl Read + Seek) -> Result<(ImageHeader, Exif), Imag
         shot: exif.shot,
         focal_35mm: exif.focal_35mm,
         keeps_coefficients: false,
+        has_premultiplied_alpha,
     };
     Ok((header, exif))
 }

@@ -61,6 +61,7 @@ pub(super) fn read(reader: &mut (impl BufRead + Seek)) -> Result<(ImageHeader, E
         shot: exif.shot,
         focal_35mm: exif.focal_35mm,
         keeps_coefficients: false,
+        has_premultiplied_alpha: false,
     };
     Ok((header, exif))
 }

@@ -434,6 +434,16 @@ fn tiff_of_8_and_16_bits_is_read_in_both_byte_orders() {
         let grey = decode(&tiff(little, [2, 1], 8, 1, &[], &[9, 8])).unwrap();
         assert_eq!(grey.rgb, [9, 9, 9, 8, 8, 8]);
     }
+    // Premultiplied colours are divided by alpha, straight ones not; a colour above its alpha is cut.
+    let colours = [100u8, 50, 0, 128, 200, 0, 9, 100, 7, 8, 9, 0];
+    let of_kind = |kind| decode(&tiff(true, [3, 1], 8, 4, &[(338, kind)], &colours)).unwrap();
+    assert_eq!(of_kind(2).rgb, [100, 50, 0, 200, 0, 9, 7, 8, 9]);
+    let straight = of_kind(1);
+    assert_eq!(straight.rgb, [199, 100, 0, 255, 0, 23, 7, 8, 9]);
+    assert_eq!(straight.alpha, Some(vec![128, 100, 0]));
+    let wide: Vec<u8> = [10_000u16, 30_000, 0, 32_768].iter().flat_map(|v| v.to_le_bytes()).collect();
+    let wide = decode(&tiff(true, [1, 1], 16, 4, &[(338, 1)], &wide)).unwrap();
+    assert_eq!((wide.rgb, wide.alpha), (vec![78, 233, 0], Some(vec![128])));
     let refusal = |file: Vec<u8>| decode(&file).unwrap_err().to_string();
     let raw = tiff(true, [2, 1], 8, 1, &[(0xC612, 1)], &[9, 8]);
     assert_eq!(refusal(raw), "picture: is a raw photograph (expected JPEG, PNG, TIFF or WebP); convert it");
@@ -490,7 +500,11 @@ fn what_the_decoder_cannot_read_is_refused_by_the_check_before_any_work() {
     assert_eq!(refusal(&ycbcr), format!("picture: TIFF with YCbCr colours {expected}"));
     refusal(&tiff(true, [2, 1], 8, 3, &[(259, 34925)], &rgb));
     refusal(&tiff(true, [2, 1], 4, 1, &[], &[0x12]));
-    refusal(&tiff(true, [2, 1], 8, 2, &[], &[1, 2, 3, 4]));
+    let grey_with_alpha = tiff(true, [2, 1], 8, 2, &[], &[1, 2, 3, 4]);
+    assert_eq!(
+        refusal(&grey_with_alpha),
+        parse_header(Cursor::new(&grey_with_alpha)).unwrap_err().to_string()
+    );
     damage::truncations(&good, |cut| drop(refusal(cut)));
 }
 
