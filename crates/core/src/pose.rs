@@ -69,7 +69,7 @@ impl Pose {
         Ok(Self { rotation: matrix::rotation_from_quaternion(wxyz), translation })
     }
 
-    /// Pose from a rotation matrix, which must be right-handed and orthonormal within 1e-4. It is re-orthonormalised if
+    /// Pose from a rotation matrix, which must be right-handed and orthonormal within 1e-2. It is re-orthonormalised if
     /// it is off by more than 1e-6.
     ///
     /// ```
