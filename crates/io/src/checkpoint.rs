@@ -176,15 +176,6 @@ pub fn parse_train_state(bytes: &[u8], path: &Path) -> Result<(TrainState, Value
     StateReader { container, path }.read()
 }
 
-/// Reads only the caller's header, without the large sections.
-///
-/// # Errors
-/// As [`load_train_state`], for header and section table.
-pub fn read_checkpoint_header(path: &Path) -> Result<Value, CheckpointError> {
-    let container = ContainerReader::open_header(path)?;
-    Ok(StateReader { container, path }.header()?.caller)
-}
-
 /// Bytes of the arrays of a state in a file.
 #[must_use]
 pub fn train_state_bytes(state: &TrainState) -> u64 {

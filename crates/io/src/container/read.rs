@@ -6,7 +6,7 @@ use std::io::{self, Read, Seek, SeekFrom};
 use std::path::{Path, PathBuf};
 
 use serde_json::Value;
-use xxhash_rust::xxh3::{Xxh3, xxh3_64};
+use xxhash_rust::xxh3::xxh3_64;
 
 use super::{
     ContainerError, END_MARK, ENTRY_BYTES, Element, ElementKind, FLAG_REQUIRED, FOOTER_BYTES, FORMAT_VERSION,
@@ -14,9 +14,6 @@ use super::{
 };
 use crate::input;
 use crate::text::quote;
-
-/// Bytes per read while verifying.
-const CHUNK_BYTES: usize = 1 << 20;
 
 /// A container that is open for reading.
 pub struct ContainerReader<R = File> {
@@ -27,21 +24,11 @@ pub struct ContainerReader<R = File> {
 }
 
 impl ContainerReader<File> {
-    /// Opens a container and verifies every byte of it.
-    ///
-    /// # Errors
-    /// The file is not a container, has an unknown version, or is truncated or damaged.
-    pub fn open(path: &Path) -> Result<Self, ContainerError> {
-        let mut reader = Self::open_header(path)?;
-        reader.verify_sections()?;
-        Ok(reader)
-    }
-
     /// Opens a container and verifies header, table and footer, but not the data of the sections, which
     /// [`ContainerReader::section`] verifies one by one.
     ///
     /// # Errors
-    /// As [`ContainerReader::open`].
+    /// The file is not a container, has an unknown version, or is truncated or damaged.
     pub fn open_header(path: &Path) -> Result<Self, ContainerError> {
         let io_error =
             |source| ContainerError::Io { path: path.to_owned(), place: "open".to_owned(), source };
@@ -53,7 +40,7 @@ impl<R: Read + Seek> ContainerReader<R> {
     /// Reads header, table and footer from any source; `path` is for messages.
     ///
     /// # Errors
-    /// As [`ContainerReader::open`].
+    /// As [`ContainerReader::open_header`].
     pub fn from_source(mut source: R, path: &Path) -> Result<Self, ContainerError> {
         let parts = PartReader { path };
         let total = source.seek(SeekFrom::End(0)).map_err(|e| parts.io("length", e))?;
@@ -130,30 +117,6 @@ impl<R: Read + Seek> ContainerReader<R> {
     #[must_use]
     pub fn sections(&self) -> &[SectionInfo] {
         &self.sections
-    }
-
-    /// Verifies the data of every section.
-    ///
-    /// # Errors
-    /// The first section whose data does not match its checksum.
-    pub fn verify_sections(&mut self) -> Result<(), ContainerError> {
-        let parts = PartReader { path: &self.path };
-        let mut chunk = Vec::new();
-        for section in &self.sections {
-            let place = format!("section {}", quote(&section.name));
-            self.source.seek(SeekFrom::Start(section.offset)).map_err(|e| parts.io(&place, e))?;
-            let mut hash = Xxh3::new();
-            let mut remaining = section.bytes;
-            while remaining > 0 {
-                let take = remaining.min(CHUNK_BYTES as u64) as usize;
-                chunk.resize(take, 0);
-                self.source.read_exact(&mut chunk).map_err(|e| parts.io(&place, e))?;
-                hash.update(&chunk);
-                remaining -= take as u64;
-            }
-            parts.compare_hash(&place, section.xxh3, hash.digest())?;
-        }
-        Ok(())
     }
 
     /// Fails if the container has a required section that `is_known` does not accept.

@@ -6,7 +6,7 @@ use std::path::Path;
 use crate::files::{Numbers, same_bits, some_state, temporary_folder};
 use gausset_core::engine::{CorrectionKind, TrainState};
 use gausset_io::atomic::Disk;
-use gausset_io::checkpoint::{load_train_state, parse_train_state, read_checkpoint_header, save_train_state};
+use gausset_io::checkpoint::{load_train_state, parse_train_state, save_train_state};
 use gausset_io::container::{ContainerError, ContainerReader, ContainerWriter, Element, Requirement};
 use proptest::prelude::*;
 use serde_json::{Value, json};
@@ -43,7 +43,6 @@ fn a_state_comes_back_to_the_bit() {
         let (loaded, loaded_header) = load_train_state(&path).unwrap();
         assert!(same_bits(&loaded, &state));
         assert_eq!(loaded_header, header);
-        assert_eq!(read_checkpoint_header(&path).unwrap(), header);
     }
     let empty = TrainState::new(gausset_core::Splats::zeros(0, 0), Vec::new());
     save_train_state(&Disk, &path, &empty, &Value::Null).unwrap();
@@ -143,9 +142,7 @@ fn forged(change: impl Fn(&mut Vec<u8>)) -> String {
 }
 
 fn open(bytes: Vec<u8>) -> Result<ContainerReader<Cursor<Vec<u8>>>, ContainerError> {
-    let mut reader = ContainerReader::from_source(Cursor::new(bytes), Path::new("f.ckpt"))?;
-    reader.verify_sections()?;
-    Ok(reader)
+    ContainerReader::from_source(Cursor::new(bytes), Path::new("f.ckpt"))
 }
 
 /// Sizes of the parts of [`forged`]'s container: 24 preamble, 7 header, 8 data, 33 table, 56 footer.
