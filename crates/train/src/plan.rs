@@ -81,11 +81,11 @@ impl StepPlan {
     }
 
     /// Decides after `done` steps that the run has `end` steps. Discards earlier decisions for later steps; `end` is
-    /// raised to at least the next step.
+    /// lowered to the largest number of steps that a file may have, and raised to at least the next step.
     pub fn decide(&mut self, done: u64, end: u64) {
         let from = self.scheduled(done);
         self.decisions.retain(|decision| decision.at < done);
-        self.decisions.push(PlanDecision { at: done, from, end: end.max(done + 1) });
+        self.decisions.push(PlanDecision { at: done, from, end: end.min(MAX_STEPS).max(done + 1) });
     }
 }
 
@@ -187,6 +187,10 @@ mod tests {
         assert_eq!(plan.to_string(), "977 0:977 13:1200 14:700 399:1009");
         let read: StepPlan = plan.to_string().parse().unwrap();
         assert_eq!(read, plan);
+        // More steps than a file may have are cut, so that a checkpoint with the plan can be read.
+        plan.decide(500, u64::MAX);
+        assert_eq!(plan.end(), MAX_STEPS);
+        assert_eq!(plan.to_string().parse::<StepPlan>().unwrap(), plan);
         for wrong in [
             "",
             "10",

@@ -145,7 +145,7 @@ impl Deadline {
             return None;
         }
         self.decided = Instant::now();
-        Some(done + left as u64)
+        Some(done.saturating_add(left as u64))
     }
 }
 
