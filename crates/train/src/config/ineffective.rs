@@ -203,6 +203,10 @@ impl TrainOptions {
                 merged.clear(option);
             }
         }
+        // A plan is one of the steps beside it.
+        if self.steps.is_some() {
+            merged.plan = self.plan.clone();
+        }
         // A start with another limit is another start.
         if self.max_splats.is_some() {
             merged.start_max_splats = self.start_max_splats;

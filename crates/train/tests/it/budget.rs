@@ -10,7 +10,7 @@ use crate::common::{
 };
 use gausset_io::atomic::Overwrite;
 use gausset_train::{
-    BudgetGrowth, Event, InitPoints, RecordedRun, Run, RunEnd, RunOutcome, TimeBudget, TrainConfig,
+    BudgetGrowth, Event, InitPoints, RecordedRun, Run, RunEnd, RunOutcome, StepPlan, TimeBudget, TrainConfig,
     TrainOptions, resumable_config,
 };
 
@@ -68,6 +68,9 @@ fn a_run_with_a_time_budget_that_was_stopped_goes_on_and_is_repeated_as_a_whole(
     let again = folder.path().join("again");
     train(&given, &mut cpu(1), &again, &mut ignore).unwrap();
     assert!(splats_of(&run) == splats_of(&again));
+    // With other steps, the plan goes.
+    let longer = TrainOptions { steps: Some(900), ..TrainOptions::default() };
+    assert_eq!(TrainConfig::resolve(&longer, Some(&given)).unwrap().plan, StepPlan::identity(900));
 }
 
 #[test]
