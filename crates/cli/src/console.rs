@@ -291,7 +291,7 @@ struct TraceWriter;
 
 impl Write for TraceWriter {
     fn write(&mut self, event: &[u8]) -> io::Result<usize> {
-        print_to_stderr(String::from_utf8_lossy(event).trim_end());
+        print_to_stderr(&settings_to_flags(String::from_utf8_lossy(event).trim_end()));
         Ok(event.len())
     }
 
