@@ -106,18 +106,15 @@ pub(super) fn usable_images(
     if jpegs + pngs == 0 {
         return Ok((options.photos.clone(), photographs.list.names.clone(), Vec::new()));
     }
-    let names: Vec<String> = copies.iter().map(copy_name).collect();
     let folder = options.output.join(COPIES);
     let record = record(options, &copies);
     if ownership::is_gausset_owned(&folder, COPIES) {
         let known = records::read_record(&folder.join(COPIES_RECORD)).unwrap_or_default();
         let differences = records::differences(&known, &record);
         if differences.is_empty() {
-            // Those that could not be decoded have no copy.
-            let has_copy = |name: &String| folder.join(name).is_file();
-            let failed = copies.iter().zip(&names).filter(|(_, copied)| !has_copy(copied));
-            let failed = failed.map(|((name, _), _)| undecoded(name, "could not be decoded")).collect();
-            return Ok((folder.clone(), names.into_iter().filter(has_copy).collect(), failed));
+            // Those without a copy could not be decoded, which another decoder may.
+            return make_copies(options, photographs, &copies, &folder, host)
+                .map(|(usable, failed)| (folder, usable, failed));
         }
         if options.overwrite == Overwrite::Refuse {
             return Err(records::other_options(&folder, &differences));
@@ -134,41 +131,56 @@ pub(super) fn usable_images(
         host.warn("photographs", format!("{folder}: {count} of {all} photographs are {kind}"));
     }
     let draft = UnfinishedFolder::new(&Disk, &options.output, COPIES)?;
-    // Not in the folder of the copies, in which others look for images.
-    let work = UnfinishedFolder::new(&Disk, &options.output, WORK)?;
-    host.report(Event::Begun { item: CountedItem::Frames, done: 0, total: names.len() as u64 });
-    let (mut usable, mut failed) = (Vec::new(), Vec::new());
-    for (at, ((name, copy), copied)) in copies.iter().zip(names).enumerate() {
-        let original = options.photos.join(name);
-        let decode = |header| photographs.heif.decoder.to_jpeg(&original, header, work.path(), host.stop());
-        let bytes = match copy {
-            CopyKind::AsIs => input::read(&original, MAX_FILE_BYTES).map_err(|e| unusable(&original, &e))?,
-            CopyKind::UprightPng(header) => upright_png(&original, header)?,
-            CopyKind::Jpeg(header) => decode(header).unwrap_or_else(|reason| {
-                failed.push(undecoded(name, reason));
-                Vec::new()
-            }),
-        };
-        host.report(Event::Done { done: at as u64 + 1, views_per_s: None });
-        if host.is_stopping() {
-            return Err(Failure::stopped());
-        }
-        if !bytes.is_empty() {
-            write_copy(&bytes, &draft.path().join(&copied))?;
-            usable.push(copied);
-        }
-    }
-    host.report(Event::Ended);
-    if let Some(line) = unreadable_line(&failed) {
-        host.warn("photographs", format!("{}: {line}", options.photos.display()));
-    }
+    let (usable, failed) = make_copies(options, photographs, &copies, draft.path(), host)?;
     records::write_record(&draft.path().join(COPIES_RECORD), &record)?;
     draft.publish(&Disk, &folder)?;
     Ok((folder, usable, failed))
 }
 
-fn undecoded(name: &str, reason: impl ToString) -> LeftOut {
-    LeftOut { name: name.to_owned(), reason: reason.to_string() }
+/// Makes the copies that are not in `folder`. Returns the names of all copies, and the photographs that could not be
+/// decoded, with a warning of them.
+fn make_copies(
+    options: &PhotoOptions,
+    photographs: &Photographs,
+    copies: &[(&str, CopyKind<'_>)],
+    folder: &Path,
+    host: &mut Host<'_>,
+) -> Result<(Vec<String>, Vec<LeftOut>), Failure> {
+    let is_missing = |copy: &&(&str, CopyKind<'_>)| !folder.join(copy_name(copy)).is_file();
+    let missing: Vec<_> = copies.iter().filter(is_missing).collect();
+    let mut failed = Vec::new();
+    if !missing.is_empty() {
+        // Not in the folder of the copies, in which others look for images.
+        let work = UnfinishedFolder::new(&Disk, &options.output, WORK)?;
+        host.report(Event::Begun { item: CountedItem::Frames, done: 0, total: missing.len() as u64 });
+        for (at, copy) in missing.into_iter().enumerate() {
+            let (name, original) = (copy.0, options.photos.join(copy.0));
+            let decode =
+                |header| photographs.heif.decoder.to_jpeg(&original, header, work.path(), host.stop());
+            let bytes = match &copy.1 {
+                CopyKind::AsIs => {
+                    Ok(input::read(&original, MAX_FILE_BYTES).map_err(|e| unusable(&original, &e))?)
+                }
+                CopyKind::UprightPng(header) => Ok(upright_png(&original, header)?),
+                CopyKind::Jpeg(header) => decode(header),
+            };
+            host.report(Event::Done { done: at as u64 + 1, views_per_s: None });
+            if host.is_stopping() {
+                return Err(Failure::stopped());
+            }
+            match bytes {
+                Ok(bytes) => write_copy(&bytes, &folder.join(copy_name(copy)))?,
+                Err(reason) => failed.push(LeftOut { name: name.to_owned(), reason: reason.to_string() }),
+            }
+        }
+        host.report(Event::Ended);
+    }
+    if let Some(line) = unreadable_line(&failed) {
+        host.warn("photographs", format!("{}: {line}", options.photos.display()));
+    }
+    let has_failed = |name: &str| failed.iter().any(|left_out| left_out.name == name);
+    let usable = copies.iter().filter(|copy| !has_failed(copy.0)).map(copy_name).collect();
+    Ok((usable, failed))
 }
 
 /// Record of everything that the copies depend on.
