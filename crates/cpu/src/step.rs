@@ -28,13 +28,6 @@ impl CpuEngine {
                 view.name, view.target.width, view.target.height, camera.width, camera.height
             )));
         }
-        if params.frozen_splats > 0 {
-            let what = format!(
-                "{} splats are frozen (expected 0: this device trains all splats)",
-                params.frozen_splats
-            );
-            return Err(EngineError::InvalidInput(what));
-        }
         let colour_rows = ColourRows::from_view(view, &self.state)?;
         let pose_row = self.state.correction_index(CorrectionKind::Pose, view.pose_row)?;
         let twist = pose_row.map(|(group, row)| self.twist(group, row));

@@ -134,11 +134,6 @@ pub(crate) fn step(
             view.name, view.target.width, view.target.height, camera.width, camera.height
         )));
     }
-    if params.frozen_splats > 0 {
-        let what =
-            format!("{} splats are frozen (expected 0: this device trains all splats)", params.frozen_splats);
-        return Err(EngineError::InvalidInput(what));
-    }
     let mut job = render_job(held, camera, &view.pose, &params.render)?;
     [job.gain_row, job.vignetting_row] = held.groups.colour_rows(view)?;
     job.pose_row = held.groups.row(CorrectionKind::Pose, view.pose_row)?;

@@ -123,10 +123,6 @@ pub struct StepParams {
     pub contraction_radius: f32,
     /// Density statistic to accumulate.
     pub statistic: GradientStatistic,
-    /// The first so many splats are rendered and never updated: they come from elsewhere and are not trained. 0 = none.
-    /// A device may refuse other values ([`EngineError::InvalidInput`](super::EngineError::InvalidInput)). Density rules ignore
-    /// this.
-    pub frozen_splats: u32,
     /// Rates of the exposure row of the view; `None` applies the row without updating it.
     pub exposure: Option<CorrectionRates>,
     /// Rates of the vignetting row of the view; `None` applies the row without updating it.
@@ -154,7 +150,6 @@ impl StepParams {
             noise: None,
             contraction_radius: f32::INFINITY,
             statistic: GradientStatistic::Off,
-            frozen_splats: 0,
             exposure: None,
             vignetting: None,
             pose: None,

@@ -97,7 +97,7 @@ impl ReferenceEngine {
     fn run_step(&mut self, view: &TrainView, params: &StepParams) -> Result<(), EngineError> {
         let camera = &view.camera;
         let fits = (view.target.width, view.target.height) == (camera.width, camera.height);
-        let is_plain = params.frozen_splats == 0 && params.dropout == 0.0 && params.noise.is_none();
+        let is_plain = params.dropout == 0.0 && params.noise.is_none();
         let has_all =
             view.target.mask.is_none() && view.vignetting_row.is_none() && view.camera_from_rig.is_none();
         if !fits

@@ -1,7 +1,7 @@
 //! The engine contract as checks: `gausset_core::engine::Engine` documents it, this module tests it.
 //!
 //! Each check takes a function that creates an engine without splats. Features that an engine may leave out (several
-//! views in a step, frozen splats, some corrections, density rules that need more than the state) have to be refused
+//! views in a step, some corrections, density rules that need more than the state) have to be refused
 //! with [`EngineError::InvalidInput`]; the check then ends there. [`engine_contract!`](crate::engine_contract!) makes a
 //! test of each check.
 //!
@@ -59,7 +59,6 @@ macro_rules! engine_contract {
             a_set_grows_as_far_as_its_limit
             transparent_splats_are_pruned
             views_together_are_one_step_or_are_refused
-            splats_that_are_to_stay_stay_or_are_refused
             what_is_refused_changes_nothing
             arrays_that_do_not_fit_are_refused
             a_loss_that_is_not_finite_stops_what_follows_and_changes_nothing

@@ -352,14 +352,3 @@ pub fn views_together_are_one_step_or_are_refused(make: MakeEngine<'_>) {
     assert_eq!(together.steps, 1);
     assert!((together.last_loss - 0.5 * (alone[0] + alone[1])).abs() < 1e-5, "{together:?} {alone:?}");
 }
-
-/// Frozen splats: the first ones of a step.
-pub fn splats_that_are_to_stay_stay_or_are_refused(make: MakeEngine<'_>) {
-    let mut engine = loaded(make, Vec::new());
-    let frozen = StepParams { frozen_splats: 10, ..params(0) };
-    let Some(()) = if_supported(engine.step(&[view(0)], &[], &frozen)) else { return };
-    let (before, after) = (start(Vec::new()).splats, engine.save().expect("saved").splats);
-    let first: Vec<usize> = (0..10).collect();
-    assert!(after.select(&first) == before.select(&first));
-    assert!(after != before, "the other splats are updated");
-}

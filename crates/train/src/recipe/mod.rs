@@ -314,7 +314,6 @@ impl Recipe {
             noise: self.noise(rates.means),
             contraction_radius: scene.contraction_radius as f32,
             statistic: self.statistic_at(step),
-            frozen_splats: 0,
             exposure: unless_given(self.exposure_rates(step, &scene.colours)),
             vignetting: unless_given(self.vignetting_rates(step, scene.colours.vignetting)),
             pose: unless_given(self.pose_rates(step, scene.extent)),
