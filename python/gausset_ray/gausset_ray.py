@@ -13,12 +13,16 @@ import re
 import signal
 import subprocess
 import sys
+import time
 from pathlib import Path
 from typing import Any
 
 AGAIN = {130, 137, 143}
 """Exit codes of a block that was stopped, and has saved its state or resumes from its last checkpoint."""
 MOST_ATTEMPTS = 20
+IN_USE = "in use by"
+"""In the last line of a block that another process holds: one of a lost worker, for example, that still saves."""
+IN_USE_SECONDS = 30.0
 REPORT_SECONDS = 10.0
 STOP_SECONDS = 60.0
 """A block that was asked to stop saves its state within this time."""
@@ -32,11 +36,13 @@ def end_with_parent() -> None:
         ctypes.CDLL(None).prctl(1, signal.SIGTERM)
 
 
-def run_command(command: list[str]) -> tuple[int, str]:
-    """Runs a command on the machine of this task; returns its exit code and the last line that it printed.
+def run_command(command: list[str], pause: float = 0.0) -> tuple[int, str]:
+    """Runs a command on the machine of this task, after a pause in seconds; returns its exit code and the last line that
+    it printed.
 
     If the task is cancelled, the command is asked to stop and saves its state.
     """
+    time.sleep(pause)
     process = subprocess.Popen(
         command,
         stdin=subprocess.DEVNULL,
@@ -135,9 +141,11 @@ class Driver:
                     except ray.exceptions.RayError as error:
                         # The machine or the worker is lost.
                         code, line = 137, str(error).strip().splitlines()[-1]
-                    if code in AGAIN and attempts[block] < MOST_ATTEMPTS:
+                    is_in_use = code == 2 and IN_USE in line
+                    if (code in AGAIN or is_in_use) and attempts[block] < MOST_ATTEMPTS:
                         attempts[block] += 1
-                        running[task.remote(self.block_command(block))] = block
+                        pause = IN_USE_SECONDS if is_in_use else 0.0
+                        running[task.remote(self.block_command(block), pause)] = block
                     elif code not in (0, 1):
                         failed = True
                         print(f"block {block}: exit code {code}: {line}", file=sys.stderr, flush=True)

@@ -33,7 +33,8 @@ elif "--block" in sys.argv:
     codes = json.loads((run / "codes.json").read_text()).get(block, [0])
     number = len((run / f"calls{{block}}").read_text().splitlines()) - 1
     code = codes[min(number, len(codes) - 1)]
-    print("block", block, "says", code)
+    print("block", block, "is in use by process 7" if code == 22 else "says", code)
+    code = 2 if code == 22 else code
     if code == 0:
         (run / f"done{{block}}").write_text("")
     sys.exit(code)
@@ -131,6 +132,15 @@ def test_a_block_is_sent_twenty_times_at_most(run):
     folder, drive = run
     assert drive({"3": [137]}) == 2
     assert len(calls(folder, 3)) == gausset_ray.MOST_ATTEMPTS
+
+
+def test_a_block_that_another_process_holds_is_sent_again_after_a_pause(run, monkeypatch):
+    folder, drive = run
+    pauses = []
+    monkeypatch.setattr(gausset_ray.time, "sleep", pauses.append)
+    assert drive({"1": [137, 22, 0]}) == 0
+    assert len(calls(folder, 1)) == 3
+    assert sorted(pauses) == [0.0, 0.0, 0.0, 0.0, gausset_ray.IN_USE_SECONDS]
 
 
 def test_a_dry_run_prints_the_commands_longest_first(run, capsys):
