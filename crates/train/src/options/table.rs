@@ -39,13 +39,13 @@ options! {
     data: PathBuf = unlisted()
         .range(ValueRange::new("the folder of a dataset", |_| true)).field(|c| &mut c.data.path).may_change_on_resume();
     /// Folder of the images, if it differs from the one named by the dataset.
-    images: PathBuf = listed(Data, "DIR").optional_field(|c| &mut c.data.images);
+    images: PathBuf = listed(Data, "DIR").optional_field(|c| &mut c.data.images).may_change_on_resume();
     /// Folder of the masks (black = ignore), if it is not `masks`, `mask` or `segmentation`.
-    masks: PathBuf = listed(Data, "DIR").optional_field(|c| &mut c.data.masks);
+    masks: PathBuf = listed(Data, "DIR").optional_field(|c| &mut c.data.masks).may_change_on_resume();
     /// Invert the masks: white = ignore.
     invert_masks: bool = listed(Data, "BOOL").default(false).field(|c| &mut c.data.invert_masks);
     /// Folder of the COLMAP model, if it is not `sparse/0` or `sparse`.
-    sparse: PathBuf = listed(Data, "DIR").optional_field(|c| &mut c.data.sparse).needs(&[Requirement::Folder]);
+    sparse: PathBuf = listed(Data, "DIR").optional_field(|c| &mut c.data.sparse).needs(&[Requirement::Folder]).may_change_on_resume();
     /// Splats or points used for initialisation instead of the dataset's points: a file, or a run.
     init: PathBuf = listed(Data, "FILE").optional_field(|c| &mut c.data.init).needs(&[Requirement::WholeScene]);
     /// Axes of an SPZ file that does not specify them: as-is (as in PLY) or rub (x right, y up, z back); as-is by default.

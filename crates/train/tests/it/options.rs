@@ -161,6 +161,9 @@ fn options_that_may_change_when_a_run_goes_on_are_those_without_influence_on_its
     let free: Vec<&str> = table.iter().filter(|o| o.is_free_on_resume).map(|o| o.name).collect();
     let expected = [
         "data",
+        "images",
+        "masks",
+        "sparse",
         "allow-missing",
         "threads",
         "max-memory",
