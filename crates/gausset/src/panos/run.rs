@@ -19,7 +19,7 @@ use gausset_pano::layout::Layout;
 use gausset_pano::selection::SelectBy;
 use gausset_pano::split::SplitDescription;
 use gausset_sfm::align::check_frame_count;
-use gausset_train::{Exposure, Panoramas, Quality, TrainConfig, TrainOptions};
+use gausset_train::{Blocks, Exposure, Panoramas, Quality, TrainConfig, TrainOptions};
 use serde_json::{Value, json};
 
 use super::align;
@@ -402,11 +402,12 @@ fn training_options(options: &PanoOptions, data: &Path, registered: Option<usize
     };
     let images = trains_on_spheres(options).then(|| sphere::image_folder(options));
     let own = TrainOptions { data: Some(data.to_owned()), images, ..options.training.clone() };
+    let is_whole = own.blocks.is_none_or(|blocks| blocks == Blocks::Off);
     own.or(TrainOptions {
         test_every: Some(every),
         // One per panorama: its views were taken at the same time.
         exposure: Some(Exposure::On),
-        refine_poses: Some(true),
+        refine_poses: Some(is_whole),
         ..TrainOptions::default()
     })
 }

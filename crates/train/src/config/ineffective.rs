@@ -49,6 +49,8 @@ pub(crate) enum Requirement {
     Folder,
     /// A scene that is not trained in blocks.
     WholeScene,
+    /// The same, unless poses stay as they are known.
+    KnownPoses,
 }
 
 /// When a condition is not met.
@@ -61,11 +63,20 @@ struct RequirementRule {
     why: &'static str,
 }
 
+/// Whether the scene is trained in blocks.
+fn is_in_blocks(options: &TrainOptions) -> bool {
+    options.blocks.is_some_and(|blocks| blocks != Blocks::Off)
+}
+
+/// Why a setting has no effect there.
+const IN_BLOCKS: &str = "with ⟨blocks⟩; leave it out, or take ⟨blocks = off⟩";
+
 const RULES: &[RequirementRule] = &[
+    RequirementRule { needs: Requirement::WholeScene, is_unmet: is_in_blocks, why: IN_BLOCKS },
     RequirementRule {
-        needs: Requirement::WholeScene,
-        is_unmet: |o| o.blocks.is_some_and(|blocks| blocks != Blocks::Off),
-        why: "with ⟨blocks⟩; leave it out, or take ⟨blocks = off⟩",
+        needs: Requirement::KnownPoses,
+        is_unmet: |o| is_in_blocks(o) && o.refine_poses != Some(false),
+        why: IN_BLOCKS,
     },
     RequirementRule {
         needs: Requirement::Classic,

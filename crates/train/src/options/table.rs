@@ -252,11 +252,11 @@ options! {
     refine_poses: bool = listed(Corrections, "BOOL")
         .default(false)
         .accessors(|c| Some(c.recipe.poses.is_some()), |c, yes| c.recipe.poses = yes.then(PoseRecipe::default))
-        .needs(&[Requirement::WholeScene]);
+        .needs(&[Requirement::KnownPoses]);
     /// Learning rate of the poses: radians for rotation, scene extents for position; implies --refine-poses.
     lr_poses: f64 = listed(Corrections, "RATE")
         .default(1e-5).range(NON_NEGATIVE).section_field(|c| Some(&mut c.recipe.poses.as_mut()?.rate))
-        .needs(&[Requirement::Poses]);
+        .needs(&[Requirement::KnownPoses, Requirement::Poses]);
 
     /// Scene extent in scene units; 0 = from the cameras.
     scene_extent: f64 = listed(Data, "LENGTH")

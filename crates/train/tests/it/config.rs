@@ -415,7 +415,7 @@ fn what_a_run_has_recorded_is_a_config_file_whatever_it_chose() {
         (vec![("time-budget", "'9s'")], vec!["steps", "initial-splats"]),
         (
             vec![("blocks", "'2'")],
-            vec!["time-budget", "eval-every", "export-every", "keep-depth", "refine-poses", "initial-splats"],
+            vec!["time-budget", "eval-every", "export-every", "keep-depth", "initial-splats"],
         ),
     ] {
         let given = choices.iter().fold(
