@@ -6,6 +6,7 @@
 
 use std::path::{Path, PathBuf};
 use std::process::{Command, Stdio};
+use std::sync::atomic::AtomicBool;
 
 use gausset_core::engine::{Engine, EngineError, Outputs, RenderOptions, TrainState};
 use gausset_core::{Camera, Pose};
@@ -111,7 +112,8 @@ fn compare(runs: &[PathBuf; 2]) -> Result<Vec<f64>, String> {
 /// Three views between each pair of neighbouring training cameras; at most `most` views, evenly chosen.
 fn novel_views(dataset: &Dataset, tracks: Tracks, most: usize) -> Vec<(Camera, Pose)> {
     let train = &dataset.split.train;
-    let pairs = neighbour_pairs(dataset, &visible_points(dataset, tracks));
+    let never = AtomicBool::new(false);
+    let pairs = neighbour_pairs(dataset, &visible_points(dataset, tracks, &never), &never);
     let mut pairs: Vec<[usize; 2]> = pairs.iter().map(|pair| pair.images).collect();
     if pairs.is_empty() {
         pairs = train.iter().zip(train.iter().skip(NEIGHBOUR_OFFSET)).map(|(&a, &b)| [a, b]).collect();

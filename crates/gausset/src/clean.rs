@@ -1,6 +1,7 @@
 //! Removes floating splats from a finished run: those in space that its cameras and points show to be empty.
 
 use std::path::PathBuf;
+use std::sync::atomic::{AtomicBool, Ordering};
 
 use gausset_core::engine::Engine;
 use gausset_io::atomic::{Disk, Overwrite, WriteOptions, check_free};
@@ -82,7 +83,7 @@ pub fn clean_run(options: &CleanOptions, host: &mut Host<'_>) -> Result<CleanRes
     // The rule has distances of its own, which are those of the coordinates of training.
     let mut normalised = (*dataset).clone();
     normalised.normalise(run.recorded.record.normalisation);
-    let space = free_space(&run, &normalised)?;
+    let space = free_space(&run, &normalised, host.stop())?;
     let exposures = LearntGains::read(&run.folder)?.map(|gains| gains.exposures(&dataset));
     let loader = run.loader(&dataset);
     let turn = run.splats_from_dataset();
@@ -136,9 +137,13 @@ pub fn clean_run(options: &CleanOptions, host: &mut Host<'_>) -> Result<CleanRes
 }
 
 /// The empty space that the points and cameras of a dataset imply.
-fn free_space(run: &SavedRun, dataset: &Dataset) -> Result<FreeSpaceViews, Failure> {
+fn free_space(run: &SavedRun, dataset: &Dataset, stop: &AtomicBool) -> Result<FreeSpaceViews, Failure> {
     let memory = MemoryPlan::tracks_budget(run.recorded.config.max_memory_bytes());
-    FreeSpaceViews::new(dataset, dataset.read_tracks(memory)?).ok_or_else(|| {
+    let space = FreeSpaceViews::new(dataset, dataset.read_tracks(memory)?, stop);
+    if stop.load(Ordering::Relaxed) {
+        return Err(Failure::stopped());
+    }
+    space.ok_or_else(|| {
         let line = format!(
             "{}: points: none are shared by neighbouring cameras (expected the points of a reconstruction, which show \
              what is empty)",

@@ -6,6 +6,7 @@
 //! ([`FreeSpaceRule`]). Views and points are a function of the dataset, the seed and the step alone.
 
 use std::sync::Arc;
+use std::sync::atomic::AtomicBool;
 
 use gausset_compute::rng::{self, uniform_f64};
 use gausset_core::engine::{Bubble, FreeSpaceRule, FreeSpaceView};
@@ -101,11 +102,12 @@ pub struct FreeSpaceViews {
 }
 
 impl FreeSpaceViews {
-    /// Derives the free space from the points of a dataset; `None` if there are no neighbouring images.
+    /// Derives the free space from the points of a dataset; `None` if there are no neighbouring images. Incomplete once
+    /// `stop` is set.
     #[must_use]
-    pub fn new(dataset: &Dataset, tracks: Tracks) -> Option<Self> {
-        let visible = visible_points(dataset, tracks);
-        let pairs = neighbour_pairs(dataset, &visible);
+    pub fn new(dataset: &Dataset, tracks: Tracks, stop: &AtomicBool) -> Option<Self> {
+        let visible = visible_points(dataset, tracks, stop);
+        let pairs = neighbour_pairs(dataset, &visible, stop);
         let cameras = dataset.images.iter().map(|image| {
             let camera = &image.camera;
             let factor = camera.width.max(camera.height).div_ceil(VIEW_SIDE).next_power_of_two();

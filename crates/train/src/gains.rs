@@ -11,6 +11,8 @@
 //! matches. A factor common to all images belongs to the scene, so the mean of the gains is 0. Colours are means over a
 //! small square around the projected point; colours near black or white do not constrain a factor and are left out.
 
+use std::sync::atomic::{AtomicBool, Ordering};
+
 use gausset_core::TargetImage;
 use gausset_io::dataset::{Loader, Tracks};
 
@@ -121,17 +123,26 @@ struct ColourObservation {
 }
 
 /// Measures the gains of images, given as (index in the dataset, row): images of one row share a gain. Unreadable
-/// images are left out.
+/// images are left out, and all others once `stop` is set.
 ///
 /// # Panics
 /// If an image or row is out of range.
 #[must_use]
-pub fn measure(loader: &Loader, tracks: &Tracks, pictures: &[(usize, u32)], rows: usize) -> Gains {
+pub fn measure(
+    loader: &Loader,
+    tracks: &Tracks,
+    pictures: &[(usize, u32)],
+    rows: usize,
+    stop: &AtomicBool,
+) -> Gains {
     let _span = gausset_prof::span("gains");
     let dataset = loader.dataset();
     let wanted = usable_points(tracks, pictures, dataset.points.len());
     let mut observations = Vec::new();
     for (at, &(index, row)) in pictures.iter().enumerate() {
+        if stop.load(Ordering::Relaxed) {
+            break;
+        }
         let ahead = pictures[at..].iter().take(LOOKAHEAD).map(|&(index, _)| index);
         loader.prefetch(&ahead.collect::<Vec<_>>());
         let camera = &dataset.images[index].camera;

@@ -17,7 +17,9 @@ use serde::Serialize;
 
 use crate::contact_sheet;
 use crate::eval::depth_map_bytes;
+use crate::option_values::FreeSpace;
 use crate::recipe::Recipe;
+use crate::view_pairs::max_pair_bytes;
 
 /// Decoded images may use 1 / this of the limit.
 const IMAGE_DIVISOR: u64 = 4;
@@ -66,7 +68,7 @@ pub struct MemoryPlan {
     pub beside: u64,
     /// Decoded images, and images that are being decoded.
     pub pictures: u64,
-    /// Points of the dataset.
+    /// Points of the dataset, and those that neighbouring images share.
     pub points: u64,
     /// A viewer, if one is attached: its part of the limit, and the images that it holds.
     pub viewer: u64,
@@ -123,7 +125,8 @@ impl MemoryPlan {
         let plan = Self {
             pictures: image_bytes(dataset, limit, loader_threads(engine.describe().threads))
                 + downsampled_bytes(recipe, dataset, limit),
-            points: points * size_of::<Point>() as u64,
+            points: points * size_of::<Point>() as u64
+                + if recipe.free_space == FreeSpace::Off { 0 } else { max_pair_bytes(dataset) },
             written_points: if recipe.poses.is_some() { points * WRITTEN_BYTES_PER_POINT } else { 0 },
             limit,
             evaluation,

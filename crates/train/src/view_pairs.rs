@@ -4,6 +4,8 @@
 //! neighbours see is also visible between them: the rays from the point to each of them pass through empty space, and
 //! so, almost always, do the rays to positions in between.
 
+use std::sync::atomic::{AtomicBool, Ordering};
+
 use gausset_core::{Camera, Pose, se3};
 use gausset_io::dataset::{Dataset, Tracks};
 
@@ -16,6 +18,9 @@ const MIN_COSINE: f64 = 0.5;
 
 /// Maximum number of points that are used; of more points, every n-th is used.
 const MAX_POINTS: usize = 100_000;
+/// Maximum number of pairs of an image and a point that it sees, of a dataset without tracks: there, an image sees half
+/// of the scene.
+const MAX_SEEN: usize = 4_000_000;
 
 /// A pair of neighbouring training images.
 #[derive(Clone, Debug, PartialEq, Eq)]
@@ -32,9 +37,20 @@ pub fn point_stride(dataset: &Dataset) -> usize {
     dataset.points.len().div_ceil(MAX_POINTS).max(1)
 }
 
-/// Pairs of neighbouring training images: each image with those that share most points with it.
+/// Bytes that the common points of pairs take at most in a dataset without tracks. With tracks, they are few.
 #[must_use]
-pub fn neighbour_pairs(dataset: &Dataset, visible: &Tracks) -> Vec<ViewPair> {
+pub fn max_pair_bytes(dataset: &Dataset) -> u64 {
+    if dataset.points.iter().any(|point| point.track_length > 0) {
+        return 0;
+    }
+    let seen = dataset.split.train.len() * dataset.points.len().div_ceil(point_stride(dataset));
+    (MAX_NEIGHBOURS * size_of::<u32>() * seen.min(MAX_SEEN)) as u64
+}
+
+/// Pairs of neighbouring training images: each image with those that share most points with it. Incomplete once `stop`
+/// is set.
+#[must_use]
+pub fn neighbour_pairs(dataset: &Dataset, visible: &Tracks, stop: &AtomicBool) -> Vec<ViewPair> {
     let train = &dataset.split.train;
     let stride = point_stride(dataset);
     let mut sees: Vec<Vec<u32>> = vec![Vec::new(); dataset.points.len().div_ceil(stride)];
@@ -46,7 +62,8 @@ pub fn neighbour_pairs(dataset: &Dataset, visible: &Tracks) -> Vec<ViewPair> {
     let axis = |index: usize| dataset.images[index].pose.rotation[2];
     let mut pairs = std::collections::BTreeSet::new();
     let mut common = vec![0usize; train.len()];
-    for (place, &index) in train.iter().enumerate() {
+    let in_time = |_: &(usize, &usize)| !stop.load(Ordering::Relaxed);
+    for (place, &index) in train.iter().enumerate().take_while(in_time) {
         common.fill(0);
         for &point in visible.points_of(index) {
             for &other in &sees[point as usize / stride] {
@@ -70,9 +87,10 @@ pub fn neighbour_pairs(dataset: &Dataset, visible: &Tracks) -> Vec<ViewPair> {
 }
 
 /// Visible points per training image, among those used ([`point_stride`]): from the tracks, or without tracks the
-/// points in front of each camera that are not occluded by a nearer point.
+/// points in front of each camera that are not occluded by a nearer point. Of these, a large set uses every second, fourth,
+/// … point in each image, as few as [`MAX_SEEN`] allows. Incomplete once `stop` is set.
 #[must_use]
-pub fn visible_points(dataset: &Dataset, tracks: Tracks) -> Tracks {
+pub fn visible_points(dataset: &Dataset, tracks: Tracks, stop: &AtomicBool) -> Tracks {
     let stride = point_stride(dataset);
     if !tracks.is_empty() {
         let looked_at = |point: &&u32| (**point as usize).is_multiple_of(stride);
@@ -85,8 +103,10 @@ pub fn visible_points(dataset: &Dataset, tracks: Tracks) -> Tracks {
     const GRID_CELLS: f64 = 48.0;
     /// A point is occluded if it is farther than the nearest point around it by this factor.
     const OCCLUSION_FACTOR: f64 = 1.2;
+    let train = &dataset.split.train;
+    let most = MAX_SEEN / train.len().max(1);
     let mut pairs = Vec::new();
-    for &index in &dataset.split.train {
+    for &index in train.iter().take_while(|_| !stop.load(Ordering::Relaxed)) {
         let image = &dataset.images[index];
         let Camera { width, height, .. } = image.camera;
         let side = f64::from(width.max(height)) / GRID_CELLS;
@@ -104,8 +124,14 @@ pub fn visible_points(dataset: &Dataset, tracks: Tracks) -> Tracks {
                 }
             }
         }
-        let in_sight = seen.into_iter().filter(|&(_, cell, z)| z <= OCCLUSION_FACTOR * nearest[cell]);
-        pairs.extend(in_sight.map(|(point, ..)| (index as u32, point)));
+        seen.retain(|&(_, cell, z)| z <= OCCLUSION_FACTOR * nearest[cell]);
+        let mut every = stride;
+        while seen.len() > most {
+            // The same points in each image, so that images still share them.
+            every *= 2;
+            seen.retain(|&(point, ..)| (point as usize).is_multiple_of(every));
+        }
+        pairs.extend(seen.into_iter().map(|(point, ..)| (index as u32, point)));
     }
     Tracks::from_pairs(dataset.images.len(), pairs)
 }

@@ -2,6 +2,7 @@
 
 use std::path::Path;
 use std::sync::Arc;
+use std::sync::atomic::AtomicBool;
 
 use gausset_io::dataset::{self, Loader, LoaderOptions, OpenOptions};
 use gausset_io::image::read_header;
@@ -105,7 +106,7 @@ pub(crate) fn measure(path: &Path, options: OpenOptions) -> Result<Option<Exposu
     let loader = Loader::new(Arc::clone(&dataset), options);
     let rows = dataset.images.len();
     let pictures: Vec<(usize, u32)> = (0..rows).zip(0..).collect();
-    let gains = gains::measure(&loader, &tracks, &pictures, rows);
+    let gains = gains::measure(&loader, &tracks, &pictures, rows, &AtomicBool::new(false));
     let (Some(range_ev), Some((worst, worst_ev))) = (gains.range_ev(), gains.worst()) else {
         return Ok(None);
     };

@@ -9,6 +9,7 @@
 
 use std::path::{Path, PathBuf};
 use std::sync::Arc;
+use std::sync::atomic::AtomicBool;
 
 use gausset_core::Splats;
 use gausset_core::engine::{CorrectionGroup, DeviceInfo, Engine, TrainState};
@@ -106,15 +107,17 @@ impl BlockedRun {
     /// Takes the folder of a new run, decides from all images what no block decides for itself, and writes `config.toml`.
     ///
     /// # Errors
-    /// The folder is in use or holds a run (unless it may be overwritten), or a file cannot be read or written.
+    /// The folder is in use or holds a run (unless it may be overwritten), a file cannot be read or written, or the run was
+    /// asked to stop.
     pub fn start(
         config: TrainConfig,
         folder: &Path,
         overwrite: Overwrite,
         dataset: Arc<Dataset>,
         device: &DeviceInfo,
-        fs: &dyn FileSystem,
+        stop: &AtomicBool,
     ) -> Result<Self, TrainError> {
+        let fs: &dyn FileSystem = &Disk;
         RunFolder::check(fs, folder, overwrite)?;
         let facts = DatasetFacts::from_dataset(&dataset);
         let normalisation = prepare::normalisation(&dataset);
@@ -122,7 +125,7 @@ impl BlockedRun {
         let loader = prepare::loader(&config, &dataset);
         let budget = MemoryPlan::opening_budget(config.max_memory_bytes());
         let sky = prepare::learns_sky(config.background, &loader);
-        let (colours, _) = corrections::initial_colours(&config.recipe, &loader, budget, None, None)?;
+        let (colours, _) = corrections::initial_colours(&config.recipe, &loader, budget, None, None, stop)?;
         let none = InitialSplats {
             splats: Splats::with_capacity(config.recipe.sh_degree, 0),
             note: "in blocks".to_owned(),

@@ -11,6 +11,7 @@
 use std::collections::BTreeMap;
 use std::io::Write;
 use std::path::Path;
+use std::sync::atomic::{AtomicBool, Ordering};
 
 use gausset_core::engine::{CorrectionGroup, CorrectionKind, TrainState};
 use gausset_core::se3::Mat3;
@@ -306,6 +307,7 @@ pub(super) fn initial_colours(
     memory_bytes: u64,
     decided: Option<Colours>,
     given: Option<&GivenCorrections>,
+    stop: &AtomicBool,
 ) -> Result<(Colours, Gains), TrainError> {
     if let Some(given) = given {
         let rows = frame_rows(loader.dataset());
@@ -325,7 +327,10 @@ pub(super) fn initial_colours(
     let pictures = dataset.split.train.iter().zip(&rows.by_view);
     let pictures: Vec<(usize, u32)> = pictures.filter_map(|(&index, row)| Some((index, (*row)?))).collect();
     let tracks = dataset.read_tracks(memory_bytes)?;
-    let gains = gains::measure(loader, &tracks, &pictures, rows.count);
+    let gains = gains::measure(loader, &tracks, &pictures, rows.count, stop);
+    if stop.load(Ordering::Relaxed) {
+        return Err(TrainError::Stopped);
+    }
     Ok(match mode {
         Exposure::Auto if !gains.are_notable() => (Colours::None, Gains::default()),
         _ if gains.are_known() => (Colours::GainsFromTracks, gains),

@@ -1,5 +1,7 @@
 //! Free space: views between neighbours, bubbles that contain no reliable points, nothing without points.
 
+use std::sync::atomic::AtomicBool;
+
 use crate::common::{cpu, open, options};
 use gausset_core::Splats;
 use gausset_core::engine::{Bubble, Engine};
@@ -10,6 +12,9 @@ use gausset_train::free_space::{FreeSpaceViews, bubbles};
 use gausset_train::view_pairs::{interpolate_pose, neighbour_pairs, visible_points};
 use gausset_train::{TrainConfig, floaters};
 use proptest::prelude::*;
+
+/// A flag that is never set.
+static NEVER: AtomicBool = AtomicBool::new(false);
 
 fn dataset() -> Dataset {
     let config = TrainConfig::resolve(&options(10), None).unwrap();
@@ -39,8 +44,8 @@ fn a_pose_between_two_goes_from_one_to_the_other() {
 #[test]
 fn neighbours_are_training_pictures_that_see_the_same_points() {
     let data = dataset();
-    let visible = visible_points(&data, data.read_tracks(u64::MAX).unwrap());
-    let pairs = neighbour_pairs(&data, &visible);
+    let visible = visible_points(&data, data.read_tracks(u64::MAX).unwrap(), &NEVER);
+    let pairs = neighbour_pairs(&data, &visible, &NEVER);
     assert!(!pairs.is_empty());
     for pair in &pairs {
         assert!(pair.images.iter().all(|image| data.split.train.contains(image)), "{:?}", pair.images);
@@ -49,7 +54,7 @@ fn neighbours_are_training_pictures_that_see_the_same_points() {
         }
     }
     // Without tracks, points that are not occluded are used instead.
-    let seen = visible_points(&data, Tracks::empty(data.images.len()));
+    let seen = visible_points(&data, Tracks::empty(data.images.len()), &NEVER);
     assert!(!seen.is_empty());
     for &image in &data.split.test {
         assert!(seen.points_of(image).is_empty(), "held-out images are not used");
@@ -57,9 +62,28 @@ fn neighbours_are_training_pictures_that_see_the_same_points() {
 }
 
 #[test]
+fn a_large_set_without_tracks_is_thinned_to_points_that_images_share() {
+    let mut data = dataset();
+    let (images, points) = (data.images.clone(), data.points.clone());
+    data.images = images.iter().cycle().take(80).cloned().collect();
+    data.split.train = (0..80).collect();
+    data.points = points.iter().cycle().take(100_000).copied().collect();
+    let visible = visible_points(&data, Tracks::empty(80), &NEVER);
+    assert!((1_000_000..=4_000_000).contains(&visible.len()), "{}", visible.len());
+    assert!((0..80).all(|image| visible.points_of(image).len() <= 50_000));
+    // The same image twice: all is shared.
+    let pairs = neighbour_pairs(&data, &visible, &NEVER);
+    let twins = pairs.iter().find(|pair| pair.images == [0, images.len()]).unwrap();
+    assert_eq!(twins.common_points, visible.points_of(0));
+    let stopped = AtomicBool::new(true);
+    assert!(visible_points(&data, Tracks::empty(80), &stopped).is_empty());
+    assert!(neighbour_pairs(&data, &visible, &stopped).is_empty());
+}
+
+#[test]
 fn views_are_a_function_of_seed_and_step_and_see_their_points() {
     let data = dataset();
-    let views = FreeSpaceViews::new(&data, data.read_tracks(u64::MAX).unwrap()).unwrap();
+    let views = FreeSpaceViews::new(&data, data.read_tracks(u64::MAX).unwrap(), &NEVER).unwrap();
     let rule = views.rule(5, 100);
     assert_eq!(rule, views.rule(5, 100));
     assert!(rule.views != views.rule(5, 200).views && rule.views != views.rule(6, 100).views);
@@ -79,7 +103,7 @@ fn views_are_a_function_of_seed_and_step_and_see_their_points() {
 #[test]
 fn no_point_lies_in_a_bubble_but_for_the_two_that_may_be_wrong() {
     let data = dataset();
-    let rule = FreeSpaceViews::new(&data, data.read_tracks(u64::MAX).unwrap()).unwrap().rule(0, 0);
+    let rule = FreeSpaceViews::new(&data, data.read_tracks(u64::MAX).unwrap(), &NEVER).unwrap().rule(0, 0);
     assert!(rule.bubbles.len() >= data.split.train.len());
     assert_eq!(rule.cameras.len(), data.split.train.len());
     for bubble in &*rule.bubbles {
@@ -93,7 +117,7 @@ fn no_point_lies_in_a_bubble_but_for_the_two_that_may_be_wrong() {
 fn without_points_nothing_is_known() {
     let mut data = dataset();
     data.points.clear();
-    assert!(FreeSpaceViews::new(&data, Tracks::empty(data.images.len())).is_none());
+    assert!(FreeSpaceViews::new(&data, Tracks::empty(data.images.len()), &NEVER).is_none());
 }
 
 #[test]
@@ -107,7 +131,7 @@ fn the_view_of_a_strip_has_pixels() {
 #[test]
 fn what_hangs_where_cameras_were_is_found_however_the_splats_were_turned() {
     let data = dataset();
-    let space = FreeSpaceViews::new(&data, data.read_tracks(u64::MAX).unwrap()).unwrap();
+    let space = FreeSpaceViews::new(&data, data.read_tracks(u64::MAX).unwrap(), &NEVER).unwrap();
     let places: Vec<[f32; 3]> = space.rule(0, 0).bubbles.iter().map(|bubble| bubble.centre).collect();
     let points = data.points.iter().map(|point| point.position.map(|v| v as f32));
     let means: Vec<[f32; 3]> = points.chain(places.iter().copied()).collect();
