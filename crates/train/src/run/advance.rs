@@ -406,7 +406,8 @@ impl Run {
             predicted_seconds: self.clock.predicted_seconds(),
         };
         self.outputs.emit(Event::Started(started));
-        if let Some(line) = self.large_set().advice().filter(|_| self.clock.done() == 0) {
+        let is_new = self.clock.done() == 0 && self.outputs.record().block.is_none();
+        if let Some(line) = self.large_set().advice().filter(|_| is_new) {
             self.outputs.warn(RunWarning::Note(line));
         }
     }
