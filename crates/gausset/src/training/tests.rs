@@ -3,9 +3,13 @@
 use std::sync::atomic::{AtomicBool, AtomicU64, Ordering};
 
 use gausset_compute::Pool;
-use gausset_core::engine::{MemoryEstimate, SceneSize, StepParams, TrainView};
+use gausset_core::engine::{
+    MemoryEstimate, Outputs, RenderOptions, Rendering, SceneSize, StepParams, TrainView,
+};
+use gausset_core::{Camera, Pose};
 use gausset_cpu::{CpuEngine, CpuOptions};
-use gausset_train::Background;
+use gausset_io::dataset::init::{self, InitOptions};
+use gausset_train::{Background, BlockedRun, Totals};
 use tempfile::TempDir;
 
 use super::*;
@@ -115,6 +119,68 @@ fn a_run_whose_device_is_lost_goes_on_from_its_checkpoint_to_the_same_bytes() {
     // A second loss within 100 steps is final.
     let failure = train_on(&data, &twice, Some(lost_after(25)), 10, Some(3)).0.unwrap_err();
     assert!(failure.to_string().ends_with("the last checkpoint is that of step 20"), "{failure}");
+}
+
+/// An engine that fails when it renders.
+struct LostWhenRendering(CpuEngine);
+
+impl Engine for LostWhenRendering {
+    gausset_testkit::forward_to_engine!(|self| self.0; describe needs load save corrections densify flush poll);
+
+    fn step(&mut self, _: &[TrainView], _: &[TrainView], _: &StepParams) -> Result<(), EngineError> {
+        panic!("a merged set is not trained");
+    }
+
+    fn render_into(
+        &mut self,
+        _: &Camera,
+        _: &Pose,
+        _: &RenderOptions,
+        _: Outputs,
+        _: &mut Rendering,
+    ) -> Result<(), EngineError> {
+        Err(EngineError::DeviceFailed("a card: the device is lost".to_owned()))
+    }
+}
+
+#[test]
+fn a_merged_set_is_not_trained_as_a_whole_if_the_device_is_lost_in_its_evaluation() {
+    let root = TempDir::new().unwrap();
+    let data = root.path().join("data");
+    gausset_scenes::write_dataset(&gausset_scenes::tiny(), &data, &Pool::new(1), &mut |_, _| {}).unwrap();
+    let options = TrainOptions {
+        data: Some(data.clone()),
+        blocks: Some(Blocks::Count(2)),
+        steps: Some(40),
+        max_splats: Some(400),
+        threads: Some(1),
+        ..TrainOptions::default()
+    };
+    let run = root.path().join("run");
+    let conditions = RunSettings { report: false, ..RunSettings::for_device(DeviceOptions::default()) };
+    let (stop, mut events) = (Arc::<AtomicBool>::default(), |_| {});
+    let mut host = Host::new(&stop, &mut events);
+    let config = TrainConfig::resolve(&options, None).unwrap();
+    let dataset = Arc::new(dataset::open(&data, &config.open_options()).unwrap());
+    let cpu = CpuEngine::new(CpuOptions { threads: 1, ..CpuOptions::default() }).unwrap();
+    let engine: Box<dyn Engine> = Box::new(LostWhenRendering(cpu));
+    let whole =
+        BlockedRun::start(config, &run, Overwrite::Refuse, dataset, &engine.describe(), &stop).unwrap();
+    let dataset = Arc::clone(whole.dataset());
+    let splats = init::initial_splats(&dataset, &InitOptions::CLASSIC).splats;
+    let session = Session {
+        dataset,
+        engine,
+        device_choice: None,
+        fs: Arc::new(Disk),
+        stop: Arc::clone(&stop),
+        has_viewer: false,
+        block: None,
+    };
+    let merged = whole.finish(splats, Vec::new(), Totals::default(), session).unwrap();
+    let failure = Trainer::of_run(merged, conditions, false).finish_started(&mut host).unwrap_err();
+    assert_eq!(failure.code, "device", "{failure}");
+    assert!(failure.to_string().contains("the device is lost"), "{failure}");
 }
 
 #[test]

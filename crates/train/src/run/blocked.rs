@@ -296,7 +296,8 @@ impl BlockedRun {
         let mut device = Device::for_rendering(engine, has_viewer, &config, &dataset, count)?;
         let loader = prepare::loader(&config, &dataset);
         let scene = prepare::scene_facts(&config.recipe, &record, corrections.colour_rows(), None);
-        let outputs = RunOutputs::open(fs, folder, record, &config.outputs, Some(0))?;
+        // No checkpoint: if the device fails, the run cannot resume by itself.
+        let outputs = RunOutputs::open(fs, folder, record, &config.outputs, None)?;
         let Totals { steps, seconds, step_seconds, cpu_seconds, skipped } = totals;
         let unreadable = skipped.len();
         let feed =

@@ -2,7 +2,7 @@
 //! training it.
 
 use std::sync::Arc;
-use std::sync::atomic::AtomicBool;
+use std::sync::atomic::{AtomicBool, Ordering};
 
 use gausset_core::Pose;
 use gausset_core::constants::NEAR_PLANE;
@@ -102,12 +102,21 @@ pub(super) fn initial_splats(
 pub(super) fn free_space_views(
     config: &TrainConfig,
     dataset: &Dataset,
+    block: Option<&Block>,
+    stop: &AtomicBool,
 ) -> Result<Option<FreeSpaceViews>, TrainError> {
     if config.recipe.free_space == FreeSpace::Off || dataset.points.is_empty() {
         return Ok(None);
     }
-    let memory = MemoryPlan::tracks_budget(config.max_memory_bytes());
-    Ok(FreeSpaceViews::new(dataset, dataset.read_tracks(memory)?))
+    let tracks = dataset.read_tracks(tracks_budget(config, block))?;
+    let views = FreeSpaceViews::new(dataset, tracks, stop);
+    if stop.load(Ordering::Relaxed) { Err(TrainError::Stopped) } else { Ok(views) }
+}
+
+/// Bytes that tracks may use. What they are depends on it, so a block is given it.
+pub(super) fn tracks_budget(config: &TrainConfig, block: Option<&Block>) -> u64 {
+    let given = block.and_then(|block| block.memory);
+    given.map_or(MemoryPlan::tracks_budget(config.max_memory_bytes()), |given| given.tracks_bytes)
 }
 
 /// The near plane of a new run, in scene units: as chosen, or from the points that the images see. `dataset` is
@@ -289,7 +298,7 @@ pub fn predict_run(
     let loader = loader(config, dataset);
     let sky = learns_sky(config.background, &loader);
     let budget = MemoryPlan::opening_budget(memory.limit);
-    let (colours, gains) = corrections::initial_colours(recipe, &loader, budget, None, None)?;
+    let (colours, gains) = corrections::initial_colours(recipe, &loader, budget, None, None, stop)?;
     let corrections = Corrections::new(recipe, colours, dataset, sky);
     let record = run_record(config, dataset, &engine.describe(), &start, colours, None, sky)?;
     let scene = scene_facts(recipe, &record, corrections.colour_rows(), None);

@@ -20,8 +20,8 @@ use super::feed::Feed;
 use super::outputs::{CheckpointHeader, RunOutputs};
 use super::requests::RequestQueue;
 use super::{Run, Session, TrainError, init_file, prepare};
-use crate::block::Block;
-use crate::config::{RecordedRun, RunRecord, TrainConfig};
+use crate::block::{Block, Blocks};
+use crate::config::{ConfigError, RecordedRun, RunRecord, TrainConfig};
 use crate::events::Event;
 use crate::memory::MemoryPlan;
 use crate::warning::RunWarning;
@@ -70,7 +70,8 @@ impl Run {
         let loader = prepare::loader(&config, &dataset);
         let budget = MemoryPlan::opening_budget(device.memory().limit);
         let sky = prepare::learns_sky(config.background, &loader);
-        let (colours, gains) = corrections::initial_colours(&config.recipe, &loader, budget, None, given)?;
+        let (colours, gains) =
+            corrections::initial_colours(&config.recipe, &loader, budget, None, given, &stop)?;
         let corrections = Corrections::new(&config.recipe, colours, &dataset, sky);
         let (side, dense) = {
             let dense = DenseStart {
@@ -134,6 +135,15 @@ impl Run {
         check_init(&recorded)?;
         check_block(folder.root(), &recorded.record, block.as_ref())?;
         let dataset = prepare::run_dataset(dataset, recorded.record.normalisation, block.as_ref());
+        if config.blocks != Blocks::Off {
+            let found = config.blocks.to_string();
+            return Err(ConfigError::Range {
+                option: "blocks",
+                expected: "off, of a run in one part",
+                found,
+            }
+            .into());
+        }
         let search = folder.newest_checkpoint(&*fs)?;
         for line in search.lines() {
             events(Event::Warning(RunWarning::DamagedCheckpoint(line)));
@@ -153,7 +163,8 @@ impl Run {
             let device = Device::new(engine, beside, &config, &dataset, start.splats.len() as u64)?;
             let budget = MemoryPlan::opening_budget(device.memory().limit);
             let decided = Some(recorded.record.colours);
-            let (_, gains) = corrections::initial_colours(&config.recipe, &loader, budget, decided, given)?;
+            let (_, gains) =
+                corrections::initial_colours(&config.recipe, &loader, budget, decided, given, &stop)?;
             if let Some(side) = recorded.record.stereo_side {
                 let dense = DenseStart {
                     config: &config,
@@ -217,7 +228,7 @@ impl Run {
             (monitor.cut_tiles, monitor.cut_steps) = (header.cut_tiles, header.cut_steps);
             feed = feed.with_skipped(header.skipped, header.unreadable);
         }
-        let free_space = prepare::free_space_views(&config, &dataset)?;
+        let free_space = prepare::free_space_views(&config, &dataset, block.as_ref(), &stop)?;
         device.load(state, monitor)?;
         Ok(Self {
             clock: Clock::start(
