@@ -150,7 +150,7 @@ impl BlocksFolder {
 
     /// Writes a command for each block of the run in `run`, those that take longest first.
     pub(super) fn write_commands(&self, division: &Division, run: &Path) -> Result<(), Failure> {
-        let run = shell_quote(run);
+        let run = shell_quote(&input::absolute(run));
         let mut blocks: Vec<(usize, u64)> = (1..)
             .zip(&division.blocks)
             .map(|(number, block)| (number, block.steps * block.max_splats))
