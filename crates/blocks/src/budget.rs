@@ -1,5 +1,7 @@
 //! How many steps and splats each block gets.
 
+use crate::BlockImages;
+
 /// Smallest share of a block's splats that is expected to lie in its cell.
 const MIN_KEPT: f64 = 0.25;
 /// Minimum number of splats of a block.
@@ -17,14 +19,12 @@ pub struct SetSize {
 }
 
 /// Size of a block.
-#[derive(Clone, Copy, Debug, PartialEq)]
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub struct BlockSize {
     /// Steps: each image is used as often as in a run of the whole. 0 without images.
     pub steps: u64,
     /// Splats that it may have, inside its cell and outside.
     pub splats: u64,
-    /// Share of them that is expected to lie inside.
-    pub kept: f64,
 }
 
 /// The size of each block. `coarse` are the numbers of coarse splats in the cells, `shares[image][cell]` what the images
@@ -37,13 +37,13 @@ pub fn block_sizes(
     set: SetSize,
     coarse: &[u64],
     shares: &[Vec<f32>],
-    images: &[Vec<usize>],
+    images: &[BlockImages],
 ) -> Vec<BlockSize> {
     let total = coarse.iter().sum::<u64>().max(1) as f64;
     images
         .iter()
         .enumerate()
-        .map(|(cell, images)| {
+        .map(|(cell, BlockImages { images, .. })| {
             let shown = |of: &dyn Fn(&[f32]) -> f32| -> f64 {
                 images.iter().map(|&image| f64::from(of(&shares[image]))).sum()
             };
@@ -54,7 +54,6 @@ pub fn block_sizes(
             BlockSize {
                 steps: if images.is_empty() { 0 } else { (steps.round() as u64).max(1) },
                 splats: (splats.round() as u64).max(MIN_SPLATS),
-                kept,
             }
         })
         .collect()

@@ -82,14 +82,12 @@ impl Cell {
         })
     }
 
-    /// Appends the splats that the cell owns to `merged`, in their order. Returns their number.
-    pub fn append_owned(&self, splats: &Splats, ground: &Ground, merged: &mut Splats) -> usize {
-        let before = merged.len();
+    /// Appends the splats that the cell owns to `merged`, in their order.
+    pub fn append_owned(&self, splats: &Splats, ground: &Ground, merged: &mut Splats) {
         for i in (0..splats.len()).filter(|&i| self.contains(ground.place(splats.means[i]))) {
             let (mean, log_scale, quat) = (splats.means[i], splats.log_scales[i], splats.quats[i]);
             merged.push(mean, log_scale, quat, splats.opacity_logits[i], splats.sh_coefficients(i));
         }
-        merged.len() - before
     }
 }
 

@@ -1,5 +1,6 @@
 //! The file of a division: `RUN/blocks/division.json`.
 
+use std::collections::BTreeMap;
 use std::io::Read;
 
 use serde::{Deserialize, Serialize};
@@ -10,11 +11,11 @@ use crate::{Cell, Ground};
 /// First key of the file.
 const FORMAT: &str = "gausset division";
 /// Its version.
-const VERSION: u32 = 1;
+const VERSION: u32 = 2;
 /// Maximum number of blocks.
 const MAX_BLOCKS: usize = 1_000;
 
-/// How a set is divided. Nothing in it depends on the machine.
+/// How a set is divided, and what its blocks would otherwise decide by the memory of their machine.
 #[derive(Clone, Debug, PartialEq, Serialize, Deserialize)]
 #[serde(deny_unknown_fields)]
 pub struct Division {
@@ -23,14 +24,16 @@ pub struct Division {
     /// XXH3-128 of the file with an empty hash.
     hash: String,
     /// Version of Gausset.
-    pub gausset: String,
+    gausset: String,
     /// What it was made of.
     pub source: DivisionSource,
+    /// Bytes that the tracks of the images may use: what is beyond them is left out in each block.
+    pub tracks_bytes: u64,
     /// The ground, in normalised coordinates.
     pub ground: Ground,
     /// The blocks.
     pub blocks: Vec<BlockPlan>,
-    /// Training images in no block, because they show nothing of the scene or too little.
+    /// Training images in no block, because they show nothing of the scene or less than others.
     pub unused: Vec<String>,
 }
 
@@ -40,8 +43,8 @@ pub struct Division {
 pub struct DivisionSource {
     /// Fingerprint of the dataset.
     pub fingerprint: String,
-    /// Hash of the options of the run.
-    pub options: String,
+    /// Options of the run on which results depend.
+    pub options: BTreeMap<String, String>,
     /// Hash of the corrections that all blocks are given.
     pub shared: String,
 }
@@ -70,7 +73,7 @@ impl DivisionSource {
 }
 
 /// A block of a division.
-#[derive(Clone, Debug, PartialEq, Serialize, Deserialize)]
+#[derive(Clone, Debug, Default, PartialEq, Serialize, Deserialize)]
 #[serde(deny_unknown_fields)]
 pub struct BlockPlan {
     /// Its cell.
@@ -79,10 +82,21 @@ pub struct BlockPlan {
     pub steps: u64,
     /// Maximum number of splats of its run.
     pub max_splats: u64,
-    /// Share of them that is expected inside the cell.
-    pub kept: f64,
+    /// Longest side of the depth maps for its dense points, px; `None`: it has none.
+    pub stereo_side: Option<u32>,
+    /// Number of images left out because others show more of the cell.
+    pub left_out: u64,
     /// Names of its images, sorted.
     pub images: Vec<String>,
+}
+
+/// What files of all versions begin with.
+#[derive(Deserialize)]
+struct Head {
+    format: String,
+    version: u32,
+    #[serde(default)]
+    gausset: String,
 }
 
 /// Why a division cannot be used.
@@ -106,10 +120,24 @@ pub enum DivisionError {
 impl Division {
     /// A division.
     #[must_use]
-    pub fn new(source: DivisionSource, ground: Ground, blocks: Vec<BlockPlan>, unused: Vec<String>) -> Self {
-        let (format, gausset) = (FORMAT.to_owned(), env!("CARGO_PKG_VERSION").to_owned());
-        let mut division =
-            Self { format, version: VERSION, hash: String::new(), gausset, source, ground, blocks, unused };
+    pub fn new(
+        source: DivisionSource,
+        ground: Ground,
+        tracks_bytes: u64,
+        blocks: Vec<BlockPlan>,
+        unused: Vec<String>,
+    ) -> Self {
+        let mut division = Self {
+            format: FORMAT.to_owned(),
+            version: VERSION,
+            hash: String::new(),
+            gausset: env!("CARGO_PKG_VERSION").to_owned(),
+            source,
+            tracks_bytes,
+            ground,
+            blocks,
+            unused,
+        };
         division.hash = division.computed_hash();
         division
     }
@@ -125,14 +153,16 @@ impl Division {
     /// # Errors
     /// Not a division, one of another version, or one that was changed since it was written.
     pub fn from_json(text: &str) -> Result<Self, DivisionError> {
-        let read: Self =
-            serde_json::from_str(text).map_err(|error| DivisionError::Format(error.to_string()))?;
+        let bad = |error: serde_json::Error| DivisionError::Format(error.to_string());
+        let Head { format, version, gausset } = serde_json::from_str(text).map_err(bad)?;
         let check = |field, is_right: bool, expected: String, found: String| match is_right {
             true => Ok(()),
             false => Err(DivisionError::Value { field, expected, found }),
         };
-        check("format", read.format == FORMAT, FORMAT.to_owned(), read.format.clone())?;
-        check("version", read.version == VERSION, VERSION.to_string(), read.version.to_string())?;
+        check("format", format == FORMAT, FORMAT.to_owned(), format)?;
+        let found = format!("{version}, by gausset {gausset}");
+        check("version", version == VERSION, VERSION.to_string(), found)?;
+        let read: Self = serde_json::from_str(text).map_err(bad)?;
         let count = read.blocks.len();
         check(
             "blocks",

@@ -21,4 +21,4 @@ mod images;
 pub use budget::{BlockSize, SetSize, block_sizes};
 pub use cells::{Cell, Ground, divide};
 pub use division::{BlockPlan, Division, DivisionError, DivisionSource};
-pub use images::{MAX_IMAGES, choose_images};
+pub use images::{BlockImages, MAX_IMAGES, choose_images, should_be_finer};

@@ -261,9 +261,9 @@ impl From<TrainError> for Failure {
             TrainError::DatasetChanged { .. } | TrainError::InitChanged { .. } => {
                 Self::from_error("other-dataset", error)
             }
-            TrainError::UnreadableImages { .. } | TrainError::NoUsableImages { .. } => {
-                Self::from_error("dataset", error)
-            }
+            TrainError::UnreadableImages { .. }
+            | TrainError::UnreadableInBlock { .. }
+            | TrainError::NoUsableImages { .. } => Self::from_error("dataset", error),
             TrainError::Memory { .. } | TrainError::StereoMemory { .. } | TrainError::View { .. } => {
                 Self::from_error("memory", error)
             }

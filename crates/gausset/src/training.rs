@@ -89,7 +89,7 @@ impl Task {
     }
 
     /// Replaces an automatically chosen device by the CPU if the run fits only there.
-    fn with_enough_memory(
+    pub(crate) fn with_enough_memory(
         &self,
         chosen: ChosenEngine,
         dataset: &Arc<Dataset>,
@@ -97,7 +97,12 @@ impl Task {
         host: &mut Host<'_>,
     ) -> Result<ChosenEngine, Failure> {
         let (Self::New(options, ..), (engine, Some(_))) = (self, &chosen) else { return Ok(chosen) };
-        let config = with_absolute_paths(TrainConfig::resolve_for(options, dataset)?)?;
+        let mut config = with_absolute_paths(TrainConfig::resolve_for(options, dataset)?)?;
+        if config.blocks == Blocks::Auto {
+            // As many blocks as the device needs.
+            return Ok(chosen);
+        }
+        config.recipe = config.least_block();
         let memory = predict_memory(&config, dataset, &**engine)?;
         if memory.fits() {
             return Ok(chosen);
@@ -188,13 +193,6 @@ impl Trained {
     pub(crate) fn before_start(folder: PathBuf) -> Self {
         let outcome = RunOutcome::before_start();
         Self { folder, outcome, skipped: 0, allow_missing: false, profile: None }
-    }
-
-    /// The result of a part with nothing to do.
-    pub(crate) fn nothing(folder: PathBuf) -> Self {
-        let mut nothing = Self::before_start(folder);
-        nothing.outcome.end = RunEnd::Finished;
-        nothing
     }
 
     pub(crate) fn new(folder: PathBuf, outcome: RunOutcome, dataset: &Dataset, allow_missing: bool) -> Self {

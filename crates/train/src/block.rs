@@ -95,6 +95,17 @@ pub struct Block {
     pub points: Option<Vec<bool>>,
     /// Corrections that are not learnt, but given; `None`: learnt.
     pub corrections: Option<GivenCorrections>,
+    /// What the machine that divided the scene has decided by its memory; `None`: this one decides.
+    pub memory: Option<BlockMemory>,
+}
+
+/// Decisions by memory that change the result: those of a block are the same on each machine, or it is refused there.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub struct BlockMemory {
+    /// Bytes that tracks may use.
+    pub tracks_bytes: u64,
+    /// Longest side of the depth maps, px; `None`: no stereo.
+    pub stereo_side: Option<u32>,
 }
 
 /// The corrections of a block, from the coarse run on all images.
@@ -113,11 +124,23 @@ pub struct GivenCorrections {
 }
 
 impl Block {
+    /// Whether each of its images must be readable: those that the coarse run could not read are in no block.
+    pub(crate) fn reads_all(&self) -> bool {
+        self.memory.is_some()
+    }
+
     /// Limits the training images of a dataset to those of the block. Cameras, points and extent stay those of the whole.
     pub(crate) fn limit(&self, dataset: &mut Dataset) {
         let Dataset { split, images, .. } = dataset;
         split.train.retain(|&index| self.images.contains(&images[index].name));
         split.test.clear();
+    }
+
+    /// Number of points that may be initial splats.
+    #[must_use]
+    pub fn start_points(&self, dataset: &Dataset) -> u64 {
+        let usable = |points: &Vec<bool>| points.iter().filter(|usable| **usable).count();
+        self.points.as_ref().map_or(dataset.points.len(), usable) as u64
     }
 
     /// A dataset with the points that may be initial splats; `None`: all of them may.

@@ -50,7 +50,7 @@ pub mod view_pairs;
 pub mod views;
 pub mod warning;
 
-pub use block::{Block, Blocks, GivenCorrections};
+pub use block::{Block, BlockMemory, Blocks, GivenCorrections};
 pub use config::{BudgetGrowth, ConfigError, RecordedRun, RunRecord, TrainConfig};
 pub use eval::{
     Advice, Confidence, ConfidenceMap, ConfidenceReport, DepthMaps, EvalError, EvalOptions, EvalOutput,

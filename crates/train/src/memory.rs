@@ -226,10 +226,16 @@ impl MemoryPlan {
         self.limit.saturating_sub(others + self.limit / TRACKS_DIVISOR)
     }
 
-    /// Bytes that tracks may use.
+    /// Bytes that tracks may use. If those of a dataset need more, some are left out.
     #[must_use]
     pub fn tracks_budget(limit: u64) -> u64 {
         limit / TRACKS_DIVISOR
+    }
+
+    /// The limit with which tracks may use this many bytes.
+    #[must_use]
+    pub fn limit_for_tracks(bytes: u64) -> u64 {
+        bytes * TRACKS_DIVISOR
     }
 
     /// Bytes that the device may use: the limit minus all other parts.

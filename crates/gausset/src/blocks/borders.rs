@@ -213,9 +213,9 @@ mod tests {
         let size = [10.0, 4.0];
         let left = Cell { high: [Some(0.0), None], size, ..Cell::default() };
         let right = Cell { low: [Some(0.0), None], size, ..Cell::default() };
-        let block = |cell| BlockPlan { cell, steps: 1, max_splats: 1, kept: 1.0, images: Vec::new() };
+        let block = |cell| BlockPlan { cell, steps: 1, max_splats: 1, ..BlockPlan::default() };
         let ground = Ground { axes: [[1.0, 0.0, 0.0], [0.0, 0.0, 1.0]] };
-        Division::new(DivisionSource::default(), ground, vec![block(left), block(right)], Vec::new())
+        Division::new(DivisionSource::default(), ground, 0, vec![block(left), block(right)], Vec::new())
     }
 
     #[test]
@@ -244,7 +244,7 @@ mod tests {
         assert_eq!(view.classes[..40].iter().position(|&class| class == 1), None);
         let mut blocks = wide.blocks;
         blocks.iter_mut().for_each(|block| block.cell.size = [10.0, 60.0]);
-        let division = Division::new(wide.source, wide.ground, blocks, Vec::new());
+        let division = Division::new(wide.source, wide.ground, 0, blocks, Vec::new());
         view.classify(&rendering, &division);
         let band: Vec<usize> = (0..40).filter(|&column| view.classes[column] == 1).collect();
         assert_eq!(band, [17, 18]);

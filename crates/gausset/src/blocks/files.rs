@@ -107,16 +107,23 @@ impl BlocksFolder {
         Err(failure("exists", &path, what))
     }
 
-    /// Reads the division of a run; `None` if there is none yet.
-    pub(super) fn read_division(&self, recorded: &RecordedRun) -> Result<Option<Division>, Failure> {
+    /// Reads the division in the folder; `None` if there is none yet.
+    pub(super) fn division(&self) -> Result<Option<Division>, Failure> {
         let path = self.path.join(DIVISION);
         let text = match input::read_to_string(&path, MAX_BYTES) {
             Ok(text) => text,
             Err(error) if error.kind() == ErrorKind::NotFound => return Ok(None),
             Err(error) => return Err(failure("read", &path, plain_reason(&error))),
         };
+        let read = Division::from_json(&text);
+        read.map(Some).map_err(|error| failure("division", &path, format!("{error}; {REMEDY}")))
+    }
+
+    /// As [`Self::division`], of this run.
+    pub(super) fn read_division(&self, recorded: &RecordedRun) -> Result<Option<Division>, Failure> {
+        let Some(division) = self.division()? else { return Ok(None) };
+        let path = self.path.join(DIVISION);
         let refused = |what: String| failure("division", &path, format!("{what}; {REMEDY}"));
-        let division = Division::from_json(&text).map_err(|error| refused(error.to_string()))?;
         let (expected, found) = (source_of(recorded), &division.source);
         if found.fingerprint != expected.fingerprint {
             let (expected, found) = (expected.fingerprint, &found.fingerprint);
@@ -124,10 +131,14 @@ impl BlocksFolder {
                 "fingerprint: expected that of the data, {expected}, found {found}"
             )));
         }
-        if found.options != expected.options {
-            return Err(refused(
-                "options: expected those of config.toml, which has changed since".to_owned(),
-            ));
+        // Another version may know more options.
+        for (name, found) in &found.options {
+            let expected = expected.options.get(name).map_or("nothing", |value| value);
+            if found != expected {
+                return Err(refused(format!(
+                    "options: {name}: expected {expected}, as in config.toml, found {found}"
+                )));
+            }
         }
         Ok(Some(division))
     }
@@ -256,11 +267,10 @@ fn source_of(recorded: &RecordedRun) -> DivisionSource {
     let values = recorded.config.to_options().given_values();
     let table = TrainOptions::table();
     let is_bound = |name: &str| table.iter().any(|option| option.name == name && !option.is_free_on_resume);
-    let bound = values.iter().filter(|(name, _)| is_bound(name));
-    let text: String = bound.map(|(name, value)| format!("{name} = {value}\n")).collect();
+    let bound = values.into_iter().filter(|(name, _)| is_bound(name));
     DivisionSource {
         fingerprint: recorded.record.fingerprint.clone(),
-        options: DivisionSource::hash_of(&text),
+        options: bound.map(|(name, value)| (name, value.to_string())).collect(),
         shared: String::new(),
     }
 }

@@ -232,11 +232,11 @@ mod tests {
             cell,
             steps: 1,
             max_splats: 1,
-            kept: 1.0,
             images: images.iter().map(|&name| name.to_owned()).collect(),
+            ..BlockPlan::default()
         };
         let blocks = vec![block(left, &["a"]), block(right, &["a", "b"])];
-        Division::new(DivisionSource::default(), GROUND, blocks, Vec::new())
+        Division::new(DivisionSource::default(), GROUND, 0, blocks, Vec::new())
     }
 
     fn pixel(picture: &RgbImage8, [x, y]: [f64; 2]) -> [u8; 3] {

@@ -133,7 +133,7 @@ impl BlocksJob<'_, '_> {
             None => None,
         };
         self.folder.write_merged(division, &contributions, scores)?;
-        let totals = totals(outcomes, self.coarse_seconds);
+        let totals = totals(self.coarse.clone(), outcomes);
         match merged {
             Some(merged) => {
                 let session = Session {
@@ -213,9 +213,8 @@ impl BlocksJob<'_, '_> {
     }
 }
 
-/// What the coarse run (wall and CPU seconds) and the runs of all blocks took.
-fn totals(outcomes: &[Option<RunOutcome>], [seconds, cpu_seconds]: [f64; 2]) -> Totals {
-    let mut totals = Totals { seconds, cpu_seconds, ..Totals::default() };
+/// What the coarse run, whose `totals` are given, and the runs of all blocks took.
+fn totals(mut totals: Totals, outcomes: &[Option<RunOutcome>]) -> Totals {
     for outcome in outcomes.iter().flatten() {
         totals.steps += outcome.summary.steps;
         totals.seconds += outcome.summary.seconds;

@@ -27,15 +27,19 @@ pub use status::{BlocksStatus, PartStatus};
 use std::path::{Path, PathBuf};
 use std::sync::Arc;
 
-use gausset_blocks::{BlockPlan, Division, DivisionSource, Ground, SetSize, block_sizes, choose_images};
+use gausset_blocks::{
+    BlockImages, BlockPlan, BlockSize, Cell, Division, DivisionSource, Ground, MAX_IMAGES, SetSize,
+    block_sizes, choose_images, should_be_finer,
+};
 use gausset_core::Splats;
 use gausset_core::engine::{CorrectionGroup, Engine};
 use gausset_io::atomic::{Disk, Overwrite};
-use gausset_io::dataset::{self, Tracks};
+use gausset_io::dataset::{self, Dataset, ImageEntry, Tracks};
 use gausset_io::run_folder::newest_checkpoint;
+use gausset_io::text;
 use gausset_train::{
-    Block, BlockedRun, Blocks, GivenCorrections, MemoryPlan, RunEnd, RunOutcome, TrainConfig, TrainError,
-    TrainOptions, read_outcome,
+    Block, BlockMemory, BlockedRun, Blocks, GivenCorrections, MemoryPlan, RunEnd, RunOutcome, Totals,
+    TrainConfig, TrainError, TrainOptions, read_outcome,
 };
 
 use crate::training::{RunSettings, Task, Trained, warn_about_dataset, with_absolute_paths};
@@ -48,8 +52,8 @@ const FEW_IMAGES: usize = 30;
 /// A job that trains a scene in blocks.
 struct BlocksJob<'a, 'h> {
     whole: BlockedRun,
-    /// Wall and CPU seconds of the coarse run, once it is finished.
-    coarse_seconds: [f64; 2],
+    /// What the coarse run took, and could not read, once it is finished.
+    coarse: Totals,
     folder: BlocksFolder,
     settings: RunSettings,
     /// The profile of the whole job, while it is recorded.
@@ -69,7 +73,13 @@ pub(crate) fn train(task: Task, settings: RunSettings, host: &mut Host<'_>) -> R
         host.stage(Stage::TrainedAlready);
         return Ok(Trained::new(folder.clone(), outcome, &dataset, config.data.allow_missing));
     }
-    let (mut job, engine) = BlocksJob::open(&task, settings, host)?;
+    let (mut job, engine) = match BlocksJob::open(&task, settings, host) {
+        Err(failure) if failure.is_stopped() => {
+            host.stage(Stage::StoppedBeforeTraining);
+            return Ok(Trained::before_start(task.folder().to_owned()));
+        }
+        opened => opened?,
+    };
     match job.prepare(engine)? {
         Prepared::Stopped(place) => Ok(job.stopped(place)),
         Prepared::Divided(divided) => {
@@ -95,7 +105,13 @@ pub fn divide(task: Task, settings: RunSettings, host: &mut Host<'_>) -> Result<
             "⟨blocks⟩: not given (expected auto or a number): the scene is not divided",
         ));
     }
-    let (mut job, engine) = BlocksJob::open(&task, settings, host)?;
+    let (mut job, engine) = match BlocksJob::open(&task, settings, host) {
+        Err(failure) if failure.is_stopped() => {
+            host.stage(Stage::StoppedBeforeTraining);
+            return Ok(None);
+        }
+        opened => opened?,
+    };
     Ok(match job.prepare(engine)? {
         Prepared::Stopped(place) => {
             job.stopped(place);
@@ -146,15 +162,17 @@ pub fn train_block(
         .filter(|&index| index < blocks)
         .ok_or_else(|| Failure::usage(format!("⟨block⟩: {block} is out of range (expected 1..{blocks})")))?;
     let given = folder.read_corrections(&division)?;
-    let mut job = BlocksJob { whole, coarse_seconds: [0.0; 2], folder, settings, _recording: None, host };
+    let mut job =
+        BlocksJob { whole, coarse: Totals::default(), folder, settings, _recording: None, host };
     let part = job.folder.block(index);
-    if division.blocks[index].images.is_empty() {
-        return Ok(Trained::nothing(part));
-    }
-    match job.block_run(&division, index, &given)? {
-        Some(outcome) => Ok(Trained { outcome, ..Trained::nothing(part) }),
-        None => Ok(job.stopped(format!("in block {block} of {blocks}"))),
-    }
+    let outcome = match division.blocks[index].images.is_empty() {
+        true => RunOutcome { end: RunEnd::Finished, ..RunOutcome::before_start() },
+        false => match job.block_run(&division, index, &given)? {
+            Some(outcome) => outcome,
+            None => return Ok(job.stopped(format!("in block {block} of {blocks}"))),
+        },
+    };
+    Ok(Trained::new(part, outcome, job.whole.dataset(), config.data.allow_missing))
 }
 
 /// A run in blocks before its blocks.
@@ -173,16 +191,18 @@ impl<'a, 'h> BlocksJob<'a, 'h> {
         host: &'a mut Host<'h>,
     ) -> Result<(Self, Box<dyn Engine>), Failure> {
         let config = task.first_config()?;
-        let (engine, _) = task.engine(&config, settings, host)?;
+        let chosen = task.engine(&config, settings, host)?;
         let recording = settings.profile.then(profiling::start);
         let dataset = Arc::new(dataset::open(&config.data.path, &config.open_options())?);
+        let (engine, _) = task.with_enough_memory(chosen, &dataset, settings, host)?;
         warn_about_dataset(&dataset, host);
         let whole = match task {
             Task::New(options, folder, overwrite) => {
                 BlocksFolder::check(folder)?;
                 let config = with_absolute_paths(TrainConfig::resolve_for(options, &dataset)?)?;
-                let whole =
-                    BlockedRun::start(config, folder, *overwrite, dataset, &engine.describe(), &Disk)?;
+                check_least_memory(&config, &dataset, &*engine)?;
+                let (device, stop) = (engine.describe(), host.stop());
+                let whole = BlockedRun::start(config, folder, *overwrite, dataset, &device, stop)?;
                 if *overwrite == Overwrite::Replace {
                     BlocksFolder::clear(folder)?;
                 }
@@ -192,7 +212,8 @@ impl<'a, 'h> BlocksJob<'a, 'h> {
         };
         host.report(Event::RunFolder(whole.folder().to_owned()));
         let folder = BlocksFolder::claim(whole.folder())?;
-        Ok((Self { whole, coarse_seconds: [0.0; 2], folder, settings, _recording: recording, host }, engine))
+        let coarse = Totals::default();
+        Ok((Self { whole, coarse, folder, settings, _recording: recording, host }, engine))
     }
 
     /// Trains the coarse run and divides the scene, as far as neither is done.
@@ -254,20 +275,27 @@ impl<'a, 'h> BlocksJob<'a, 'h> {
         let split = &self.whole.dataset().split.train;
         let images =
             split.iter().map(|&index| Arc::clone(&self.whole.dataset().images[index].name)).collect();
-        let block =
-            Block { label: "all images, coarsely".to_owned(), images, points: None, corrections: None };
+        let label = "all images, coarsely".to_owned();
+        let block = Block { label, images, points: None, corrections: None, memory: None };
         self.host.stage(Stage::CoarseRun { images: block.images.len(), steps: config.recipe.steps });
         let Some(outcome) = self.part_run(&folder, config, dataset, block)? else { return Ok(None) };
-        self.coarse_seconds = [outcome.summary.seconds, outcome.summary.cpu_seconds];
-        let found = newest_checkpoint(&Disk, &folder).map_err(TrainError::from)?.found;
-        let state = found.ok_or_else(|| {
-            let line = format!(
-                "{}: checkpoints: none is complete (expected that of the last step)",
-                folder.display()
-            );
-            Failure::new("checkpoint", line)
-        })?;
-        Ok(Some((state.state.splats, state.state.corrections)))
+        let (steps, seconds) = (outcome.summary.steps, outcome.summary.seconds);
+        let (cpu_seconds, skipped) = (outcome.summary.cpu_seconds, outcome.skipped);
+        self.coarse = Totals { seconds, cpu_seconds, skipped, ..Totals::default() };
+        let search = newest_checkpoint(&Disk, &folder).map_err(TrainError::from)?;
+        let newest = search.found.as_ref().map_or("none".to_owned(), |found| found.step.to_string());
+        match search.found.filter(|found| found.step == steps) {
+            Some(found) => Ok(Some((found.state.splats, found.state.corrections))),
+            None => {
+                let damaged: String = search.damaged.iter().map(|(_, error)| format!("; {error}")).collect();
+                let line = format!(
+                    "{}: checkpoints: that of the last step is missing (expected step {steps}, found {newest}){damaged}; \
+                     remove this folder and resume the run",
+                    folder.display()
+                );
+                Err(Failure::new("checkpoint", line))
+            }
+        }
     }
 
     /// Divides the set by the splats of the coarse run.
@@ -280,52 +308,64 @@ impl<'a, 'h> BlocksJob<'a, 'h> {
         let recorded = self.whole.recorded();
         let (config, record) = (&recorded.config, &recorded.record);
         let dataset = self.whole.dataset();
-        let train = &dataset.split.train;
-        let centres: Vec<[f64; 3]> = train.iter().map(|&index| dataset.images[index].pose.centre()).collect();
+        // What the coarse run could not read is in no block.
+        let is_readable =
+            |image: &&ImageEntry| self.coarse.skipped.iter().all(|skipped| *skipped.name != *image.name);
+        let train = dataset.split.train.iter().map(|&index| &dataset.images[index]);
+        let train: Vec<&ImageEntry> = train.filter(is_readable).collect();
+        let centres: Vec<[f64; 3]> = train.iter().map(|image| image.pose.centre()).collect();
         let ground = Ground::new(&record.up_rotation, &centres);
         let places: Vec<[f64; 2]> = coarse.means.iter().map(|&mean| ground.place(mean)).collect();
         let cameras: Vec<[f64; 2]> = centres.iter().map(|&centre| ground.place_of(centre)).collect();
-        let groups: Vec<Option<u32>> = train.iter().map(|&index| dataset.images[index].frame).collect();
-        let set = SetSize {
-            images: train.len() as u64,
-            steps: config.recipe.steps,
-            splats: config.recipe.max_splats,
-        };
+        let groups: Vec<Option<u32>> = train.iter().map(|image| image.frame).collect();
+        let (images, splats) = (train.len() as u64, config.recipe.max_splats);
+        let set = SetSize { images, steps: config.recipe.steps, splats };
         let limit = config.max_memory_bytes();
         let fitting = MemoryPlan::predict(&config.recipe, dataset, 0, limit, engine).max_fitting_splats();
         let fitting = fitting.unwrap_or(0);
         let mut count = match config.blocks {
             Blocks::Count(count) => count,
-            Blocks::Auto | Blocks::Off => set.splats.div_ceil(fitting.max(1)).clamp(1, MAX_AUTOMATIC) as u32,
+            Blocks::Auto | Blocks::Off => {
+                let by_images = images.div_ceil(MAX_IMAGES as u64);
+                splats.div_ceil(fitting.max(1)).max(by_images).clamp(1, MAX_AUTOMATIC) as u32
+            }
         };
         loop {
             let cells = gausset_blocks::divide(&places, count);
-            let shares =
-                survey::shares(self.whole.dataset(), record, coarse, &places, &cells, engine, self.host)?;
-            let images = choose_images(&shares, &cameras, &groups, &cells);
-            let inside =
-                |cell: &gausset_blocks::Cell| places.iter().filter(|&&place| cell.contains(place)).count();
+            let shares = survey::shares(&train, record, coarse, &places, &cells, engine, self.host)?;
+            let chosen = choose_images(&shares, &cameras, &groups, &cells);
+            let inside = |cell: &Cell| places.iter().filter(|&&place| cell.contains(place)).count();
             let coarse: Vec<u64> = cells.iter().map(|cell| inside(cell) as u64).collect();
-            let sizes = block_sizes(set, &coarse, &shares, &images);
-            let too_large = sizes.iter().any(|size| size.splats > fitting)
-                || images.iter().any(|images| images.len() >= gausset_blocks::MAX_IMAGES);
+            let sizes = block_sizes(set, &coarse, &shares, &chosen);
+            let finer = count + (count / 4).max(1);
+            let should_be_finer = sizes.iter().any(|size| size.splats > fitting)
+                || should_be_finer(&chosen, finer as usize, train.len());
             let can_be_more = u64::from(count) < MAX_AUTOMATIC && cells.len() == count as usize;
-            if config.blocks == Blocks::Auto && too_large && can_be_more {
-                count += (count / 4).max(1);
-                continue;
+            if config.blocks != Blocks::Auto || !should_be_finer || !can_be_more {
+                let names: Vec<&str> = train.iter().map(|image| &*image.name).collect();
+                let (blocks, unused) = plans(&cells, &sizes, &chosen, &names);
+                let tracks_bytes = MemoryPlan::tracks_budget(limit).min(dataset.tracks_bytes());
+                let division = Division::new(source, ground, tracks_bytes, blocks, unused);
+                return self.plan_memory(division, engine);
             }
-            let name = |&image: &usize| dataset.images[train[image]].name.to_string();
-            let used = |image: &usize| images.iter().any(|images| images.binary_search(image).is_ok());
-            let unused = (0..train.len()).filter(|image| !used(image)).map(|image| name(&image)).collect();
-            let blocks = cells.iter().zip(&sizes).zip(&images).map(|((cell, size), images)| BlockPlan {
-                cell: *cell,
-                steps: size.steps,
-                max_splats: size.splats,
-                kept: size.kept,
-                images: images.iter().map(name).collect(),
-            });
-            return Ok(Division::new(source, ground, blocks.collect(), unused));
+            count = finer;
         }
+    }
+
+    /// The division with what depends on the memory of this machine. Refuses one with a block that does not fit into it.
+    fn plan_memory(&self, division: Division, engine: &dyn Engine) -> Result<Division, Failure> {
+        let tracks = self.whole.dataset().read_tracks(division.tracks_bytes)?;
+        let mut blocks = division.blocks.clone();
+        for (index, plan) in blocks.iter_mut().enumerate().filter(|(_, plan)| !plan.images.is_empty()) {
+            let (config, block) = self.block(&division, index, &tracks, None)?;
+            let (memory, stereo_side) = self.whole.block_memory(&config, &block, engine)?;
+            if !memory.fits() {
+                return Err(too_large_blocks(division.blocks.len() as u64, &memory));
+            }
+            plan.stereo_side = stereo_side;
+        }
+        let Division { source, ground, tracks_bytes, unused, .. } = division;
+        Ok(Division::new(source, ground, tracks_bytes, blocks, unused))
     }
 
     /// Reports what is worth knowing about a division.
@@ -357,9 +397,20 @@ impl<'a, 'h> BlocksJob<'a, 'h> {
             );
             self.host.warn(TOPIC, line);
         }
+        let full = (1..).zip(blocks).filter(|(_, block)| block.left_out > 0);
+        let full: Vec<String> =
+            full.map(|(number, block)| format!("{} of block {number}", block.left_out)).collect();
+        if !full.is_empty() {
+            let line = format!(
+                "{MAX_IMAGES} images at most, those that show most of the cell; left out: {}",
+                full.join(", ")
+            );
+            self.host.warn(TOPIC, line);
+        }
         if let Some(first) = division.unused.first() {
             let line = format!(
-                "{} training images show nothing of the scene and are in no block; the first: {first}",
+                "{} training images are in no block, as they show nothing of the scene, or less than others; the first: \
+                 {first}",
                 division.unused.len()
             );
             self.host.warn(TOPIC, line);
@@ -373,16 +424,21 @@ impl<'a, 'h> BlocksJob<'a, 'h> {
         index: usize,
         given: &GivenCorrections,
     ) -> Result<Option<RunOutcome>, Failure> {
-        let plan = &division.blocks[index];
-        let config = self.whole.block_config(plan.steps, plan.max_splats)?;
+        let (plan, folder) = (&division.blocks[index], self.folder.block(index));
+        let was_finished = Part::outcome(&folder)?.is_some();
+        let limit = self.whole.recorded().config.max_memory_bytes();
+        if !was_finished && MemoryPlan::tracks_budget(limit) < division.tracks_bytes {
+            let needed = MemoryPlan::limit_for_tracks(division.tracks_bytes);
+            let [needed, limit] = [needed, limit].map(text::format_bytes);
+            let line = format!(
+                "⟨max-memory⟩: the blocks of this division need {needed} for the tracks of the images (expected at most \
+                 {limit}); raise it"
+            );
+            return Err(Failure::new("memory", line));
+        }
         let dataset = Arc::clone(self.whole.dataset());
-        let images = plan.images.iter().map(|name| Arc::from(name.as_str())).collect();
-        let block = Block {
-            label: division.label(index),
-            points: Some(self.initial_points(division, index)?),
-            images,
-            corrections: Some(given.clone()),
-        };
+        let tracks = dataset.read_tracks(division.tracks_bytes)?;
+        let (config, block) = self.block(division, index, &tracks, Some(given.clone()))?;
         self.host.stage(Stage::BlockRun {
             block: index + 1,
             blocks: division.blocks.len(),
@@ -390,8 +446,6 @@ impl<'a, 'h> BlocksJob<'a, 'h> {
             steps: plan.steps,
             later_steps: division.blocks[index + 1..].iter().map(|block| block.steps).sum(),
         });
-        let folder = self.folder.block(index);
-        let was_finished = Part::outcome(&folder)?.is_some();
         let outcome = self.part_run(&folder, config, dataset, block)?;
         if outcome.is_some() {
             if !was_finished || !self.folder.is_sealed(index) {
@@ -403,24 +457,25 @@ impl<'a, 'h> BlocksJob<'a, 'h> {
         Ok(outcome)
     }
 
-    /// Which points of the dataset a block starts with: those that its images see or, if that is unknown, those in and
-    /// next to its cell.
-    fn initial_points(&self, division: &Division, index: usize) -> Result<Vec<bool>, Failure> {
-        let dataset = self.whole.dataset();
-        let limit = self.whole.recorded().config.max_memory_bytes();
-        let tracks: Tracks = dataset.read_tracks(MemoryPlan::tracks_budget(limit))?;
-        let plan = &division.blocks[index];
-        if tracks.is_empty() {
-            let is_near = |position| plan.cell.is_near(division.ground.place_of(position));
-            return Ok(dataset.points.iter().map(|point| is_near(point.position)).collect());
-        }
-        let mut is_seen = vec![false; dataset.points.len()];
-        for (image, entry) in dataset.images.iter().enumerate() {
-            if plan.images.binary_search_by(|name| name.as_str().cmp(&entry.name)).is_ok() {
-                tracks.points_of(image).iter().for_each(|&point| is_seen[point as usize] = true);
-            }
-        }
-        Ok(is_seen)
+    /// The configuration of a block's run, and what it is given.
+    fn block(
+        &self,
+        division: &Division,
+        index: usize,
+        tracks: &Tracks,
+        corrections: Option<GivenCorrections>,
+    ) -> Result<(TrainConfig, Block), Failure> {
+        let (plan, dataset) = (&division.blocks[index], self.whole.dataset());
+        let memory = BlockMemory { tracks_bytes: division.tracks_bytes, stereo_side: plan.stereo_side };
+        let block = Block {
+            label: division.label(index),
+            points: Some(initial_points(dataset, division, plan, tracks)),
+            images: plan.images.iter().map(|name| Arc::from(name.as_str())).collect(),
+            corrections,
+            memory: Some(memory),
+        };
+        let points = block.start_points(dataset);
+        Ok((self.whole.block_config(plan.steps, plan.max_splats, points)?, block))
     }
 
     /// Trains a part in its folder: begins, resumes, or returns the outcome of a finished one. `None` if the job was asked
@@ -429,7 +484,7 @@ impl<'a, 'h> BlocksJob<'a, 'h> {
         &mut self,
         folder: &Path,
         config: TrainConfig,
-        dataset: Arc<dataset::Dataset>,
+        dataset: Arc<Dataset>,
         block: Block,
     ) -> Result<Option<RunOutcome>, Failure> {
         // A profile is of the whole job.
@@ -456,6 +511,65 @@ impl<'a, 'h> BlocksJob<'a, 'h> {
         self.host.stage(Stage::BlocksStopped { place, run: run.clone() });
         Trained::before_start(run)
     }
+}
+
+/// The blocks of a division, and the names of the images that are in none.
+fn plans(
+    cells: &[Cell],
+    sizes: &[BlockSize],
+    chosen: &[BlockImages],
+    names: &[&str],
+) -> (Vec<BlockPlan>, Vec<String>) {
+    let name = |image: usize| names[image].to_owned();
+    let plan = |((cell, size), chosen): ((&Cell, &BlockSize), &BlockImages)| BlockPlan {
+        cell: *cell,
+        steps: size.steps,
+        max_splats: size.splats,
+        stereo_side: None,
+        left_out: chosen.left_out as u64,
+        images: chosen.images.iter().map(|&image| name(image)).collect(),
+    };
+    let is_used = |image: &usize| chosen.iter().any(|block| block.images.binary_search(image).is_ok());
+    let unused = (0..names.len()).filter(|image| !is_used(image)).map(name).collect();
+    (cells.iter().zip(sizes).zip(chosen).map(plan).collect(), unused)
+}
+
+/// Which points of the dataset a block starts with: those that its images see or, if that is unknown, those in and next to
+/// its cell.
+fn initial_points(dataset: &Dataset, division: &Division, plan: &BlockPlan, tracks: &Tracks) -> Vec<bool> {
+    if tracks.is_empty() {
+        let is_near = |position| plan.cell.is_near(division.ground.place_of(position));
+        return dataset.points.iter().map(|point| is_near(point.position)).collect();
+    }
+    let mut is_seen = vec![false; dataset.points.len()];
+    for (image, entry) in dataset.images.iter().enumerate() {
+        if plan.images.binary_search_by(|name| name.as_str().cmp(&entry.name)).is_ok() {
+            tracks.points_of(image).iter().for_each(|&point| is_seen[point as usize] = true);
+        }
+    }
+    is_seen
+}
+
+/// Refuses a new run whose blocks would not fit if all were equal and had nothing in common, before the coarse run.
+fn check_least_memory(config: &TrainConfig, dataset: &Dataset, engine: &dyn Engine) -> Result<(), Failure> {
+    let Blocks::Count(count) = config.blocks else { return Ok(()) };
+    let recipe = config.least_block();
+    let memory = MemoryPlan::predict(&recipe, dataset, 0, config.max_memory_bytes(), engine);
+    let memory = memory.without_evaluation();
+    if memory.fits() { Ok(()) } else { Err(too_large_blocks(u64::from(count), &memory)) }
+}
+
+/// The error for a division with a block of this size that does not fit.
+fn too_large_blocks(count: u64, memory: &MemoryPlan) -> Failure {
+    let [needed, limit] = memory.shortage().map(text::format_bytes);
+    let enough = memory.max_fitting_splats().map(|fitting| (count * memory.splat_count).div_ceil(fitting));
+    let remedy = enough.map_or(String::new(), |enough| format!("take at least {enough} blocks, or "));
+    let line = format!(
+        "⟨blocks⟩: {count}: a block needs {needed} of memory for {} splats (expected at most {limit}); {remedy}raise {}",
+        memory.splat_count,
+        memory.setting()
+    );
+    Failure::new("memory", line)
 }
 
 /// Topic of warnings about a division.

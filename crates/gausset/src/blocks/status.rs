@@ -16,6 +16,9 @@ pub struct BlocksStatus {
     pub coarse: PartStatus,
     /// The blocks, once the scene is divided.
     pub blocks: Vec<PartStatus>,
+    /// Why the division cannot be used.
+    #[serde(skip_serializing_if = "Option::is_none")]
+    pub problem: Option<String>,
 }
 
 /// A part of a run in blocks.
@@ -41,7 +44,8 @@ impl BlocksStatus {
     pub fn read(run: &Path, recorded: &RecordedRun) -> Result<Self, Failure> {
         let folder = BlocksFolder::of(run);
         let coarse = PartStatus::default().read(&folder.coarse())?;
-        let division = folder.read_division(recorded)?;
+        let problem = folder.read_division(recorded).err().map(|failure| failure.to_string());
+        let division = folder.division().unwrap_or_default();
         let plans = division.map(|division| division.blocks).unwrap_or_default();
         let blocks = plans.iter().enumerate().map(|(index, plan)| {
             let images = plan.images.len() as u64;
@@ -50,7 +54,7 @@ impl BlocksStatus {
             PartStatus { images, total_steps: plan.steps, is_finished, ..PartStatus::default() }
                 .read(&folder.block(index))
         });
-        Ok(Self { coarse, blocks: blocks.collect::<Result<_, _>>()? })
+        Ok(Self { coarse, blocks: blocks.collect::<Result<_, _>>()?, problem })
     }
 
     /// Steps of all blocks: those that are done, and all.

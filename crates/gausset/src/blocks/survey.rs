@@ -7,7 +7,7 @@
 use gausset_blocks::Cell;
 use gausset_core::engine::{Engine, Outputs, RenderOptions, Rendering};
 use gausset_core::{Camera, Splats, sh};
-use gausset_io::dataset::Dataset;
+use gausset_io::dataset::ImageEntry;
 use gausset_train::RunRecord;
 
 use crate::{Failure, Host};
@@ -15,10 +15,10 @@ use crate::{Failure, Host};
 /// Longest side of a render, px.
 const SIDE: u32 = 200;
 
-/// The share of the pixels of each training image that show each cell. `coarse` are splats in normalised coordinates, as
-/// the dataset, and `places` where they are on the ground.
+/// The share of the pixels of each of these images that show each cell. `coarse` are splats in normalised coordinates, as
+/// the poses, and `places` where they are on the ground.
 pub(super) fn shares(
-    dataset: &Dataset,
+    images: &[&ImageEntry],
     record: &RunRecord,
     coarse: &Splats,
     places: &[[f64; 2]],
@@ -26,17 +26,15 @@ pub(super) fn shares(
     engine: &mut dyn Engine,
     host: &Host<'_>,
 ) -> Result<Vec<Vec<f32>>, Failure> {
-    let train = &dataset.split.train;
-    let mut shares = vec![vec![0.0; cells.len()]; train.len()];
+    let mut shares = vec![vec![0.0; cells.len()]; images.len()];
     let options = RenderOptions { sh_degree: 0, ..render_options(record) };
     let mut rendering = Rendering::default();
     for (group, cells) in cells.chunks(3).enumerate() {
         engine.load_splats(coloured(coarse, places, cells), Vec::new())?;
-        for (shares, &index) in shares.iter_mut().zip(train) {
+        for (shares, image) in shares.iter_mut().zip(images) {
             if host.is_stopping() {
                 return Err(Failure::stopped());
             }
-            let image = &dataset.images[index];
             let Camera { width, height, .. } = image.camera;
             let factor = width.max(height).div_ceil(SIDE).min(width.min(height)).max(1);
             let camera = image.camera.downscaled(factor);

@@ -78,6 +78,13 @@ impl Tracks {
 }
 
 impl Dataset {
+    /// Bytes with which [`Self::read_tracks`] leaves nothing out.
+    #[must_use]
+    pub fn tracks_bytes(&self) -> u64 {
+        let observations: u64 = self.points.iter().map(|point| u64::from(point.track_length)).sum();
+        BYTES_PER_POINT * self.points.len() as u64 + BYTES_PER_OBSERVATION * observations
+    }
+
     /// Reads which images see which points. Empty if the source does not contain it (`transforms.json`, a model without
     /// tracks) or the points exceed the memory limit. If the observations exceed it, only those of the first points in
     /// the file are kept.

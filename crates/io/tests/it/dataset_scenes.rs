@@ -547,6 +547,7 @@ fn tracks_of_a_real_scene_are_those_of_its_pictures() {
         total += found.len();
     }
     assert!(total > 50_000 && tracks.len() == total);
+    assert_eq!(dataset.read_tracks(dataset.tracks_bytes()).unwrap(), tracks);
     // As many as fit, and none if the source does not contain them.
     let some = dataset.read_tracks(16 * dataset.points.len() as u64 + 12_000).unwrap().len();
     assert!((1..=1_000).contains(&some), "{some}");

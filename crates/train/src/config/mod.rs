@@ -292,6 +292,13 @@ impl TrainConfig {
         }
     }
 
+    /// The recipe with the splats of a block of a run in blocks, if they were equal and had nothing in common.
+    #[must_use]
+    pub fn least_block(&self) -> Recipe {
+        let Blocks::Count(count) = self.blocks else { return self.recipe.clone() };
+        Recipe { max_splats: self.recipe.max_splats.div_ceil(u64::from(count)), ..self.recipe.clone() }
+    }
+
     /// Number of threads to use on this machine.
     #[must_use]
     pub fn threads(&self) -> usize {

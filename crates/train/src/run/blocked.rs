@@ -29,8 +29,8 @@ use super::feed::Feed;
 use super::outputs::{PartsSurvey, RunOutputs, SurveyedParts};
 use super::requests::RequestQueue;
 use super::summary::FinishedLine;
-use super::{Run, Session, TrainError, prepare, start};
-use crate::block::{Blocks, GivenCorrections};
+use super::{Run, Session, TrainError, dense, prepare, start};
+use crate::block::{Block, Blocks, GivenCorrections};
 use crate::config::{ConfigError, DatasetFacts, RecordedRun, RunRecord, TrainConfig};
 use crate::events::{Event, RunEnd, RunOutcome, RunSummary};
 use crate::memory::MemoryPlan;
@@ -208,7 +208,10 @@ impl BlockedRun {
             side => side.min(COARSE_SIDE),
         };
         TrainOptions {
-            steps: Some((COARSE_VISITS * images).min(config.recipe.steps / 2).max(MIN_COARSE_STEPS)),
+            // At least one visit each: an image that cannot be read is known then.
+            steps: Some(
+                (COARSE_VISITS * images).min(config.recipe.steps / 2).max(MIN_COARSE_STEPS).max(images),
+            ),
             max_resolution: Some(side),
             ..self.part_options()
         }
@@ -227,12 +230,12 @@ impl BlockedRun {
         Ok(config)
     }
 
-    /// The configuration of a block with this many steps and splats. Whatever else depends on the images is as for the
-    /// whole set.
+    /// The configuration of a block with this many steps and splats, and this many points to start from. Whatever else
+    /// depends on the images is as for the whole set.
     ///
     /// # Errors
     /// As [`TrainConfig::resolve_part`].
-    pub fn block_config(&self, steps: u64, max_splats: u64) -> Result<TrainConfig, ConfigError> {
+    pub fn block_config(&self, steps: u64, max_splats: u64, points: u64) -> Result<TrainConfig, ConfigError> {
         let config = &self.recorded.config;
         let options = TrainOptions {
             steps: Some(steps),
@@ -240,7 +243,26 @@ impl BlockedRun {
             max_resolution: Some(config.data.max_resolution),
             ..self.part_options()
         };
-        TrainConfig::resolve_part(options, Some(self.facts))
+        TrainConfig::resolve_part(options, Some(DatasetFacts { points: points.max(1), ..self.facts }))
+    }
+
+    /// The memory of the run of a block, and the longest side of its depth maps in px; `None`: it has no stereo.
+    ///
+    /// # Errors
+    /// Depth maps that were asked for are not possible.
+    pub fn block_memory(
+        &self,
+        config: &TrainConfig,
+        block: &Block,
+        engine: &dyn Engine,
+    ) -> Result<(MemoryPlan, Option<u32>), TrainError> {
+        let normalisation = self.recorded.record.normalisation;
+        let dataset = prepare::run_dataset(Arc::clone(&self.dataset), normalisation, Some(block));
+        let points = block.start_points(&dataset).min(config.recipe.max_splats);
+        let limit = config.max_memory_bytes();
+        let memory =
+            MemoryPlan::predict(&config.recipe, &dataset, points, limit, engine).without_evaluation();
+        Ok((memory, dense::side(config, &dataset, &memory, points)?))
     }
 
     /// The options that the runs of all parts share: those that were given, and what the whole set has decided.

@@ -32,7 +32,8 @@ use gausset_stereo::{
 
 use super::TrainError;
 use super::corrections::Corrections;
-use super::prepare::LOOKAHEAD;
+use super::prepare::{self, LOOKAHEAD};
+use crate::block::Block;
 use crate::config::TrainConfig;
 use crate::events::{Event, StereoReport};
 use crate::gains::Gains;
@@ -51,6 +52,8 @@ const MAX_BACKGROUND_FRACTION_LEFT: f64 = 0.5;
 /// Inputs of a dense initialisation.
 pub(super) struct DenseStart<'a> {
     pub(super) config: &'a TrainConfig,
+    /// The block that the run trains, if it trains one.
+    pub(super) block: Option<&'a Block>,
     pub(super) loader: &'a Loader,
     pub(super) memory: &'a MemoryPlan,
     pub(super) corrections: &'a Corrections,
@@ -84,18 +87,21 @@ impl DenseStart<'_> {
         start: &init::InitialSplats,
         events: &mut dyn FnMut(Event),
     ) -> Result<Option<u32>, TrainError> {
-        let wanted = self.config.recipe.start.points;
-        if wanted == InitPoints::Sfm || self.config.data.init.is_some() {
+        if let Some(given) = self.block.and_then(|block| block.memory) {
+            return Ok(given.stereo_side);
+        }
+        let (config, dataset) = (self.config, self.loader.dataset());
+        if !is_wanted(config) {
             return Ok(None);
         }
-        let error = match self.possible_side(start) {
+        let error = match possible_side(config, dataset, self.memory, taken(start)) {
             Ok(side) => return Ok(Some(side)),
             Err(error) => error,
         };
-        if wanted == InitPoints::Dense {
+        if config.recipe.start.points == InitPoints::Dense {
             return Err(error);
         }
-        if self.config.outputs.keep_depth {
+        if config.outputs.keep_depth {
             let why = match error {
                 TrainError::NoDensePoints { why, .. } => why,
                 TrainError::StereoMemory { needed, limit } => {
@@ -109,25 +115,6 @@ impl DenseStart<'_> {
         Ok(None)
     }
 
-    /// Longest side of the depth maps, or why there can be none.
-    fn possible_side(&self, start: &init::InitialSplats) -> Result<u32, TrainError> {
-        if self.max_points(start) == 0 {
-            return Err(self.no_points_error(format!(
-                "dense points do not fit (expected fewer points in the dataset than ⟨max-splats⟩ {}, found {})",
-                self.config.recipe.max_splats,
-                start.splats.len()
-            )));
-        }
-        let (views, options) = (views(self.loader.dataset()), StereoOptions::default());
-        if views.iter().any(|view| !view.camera.is_pinhole()) {
-            let why = "stereo does not support panoramas (expected ⟨panoramas = cube⟩)";
-            return Err(self.no_points_error(why.to_owned()));
-        }
-        let budget = options.memory_bytes.min(self.memory.stereo_budget());
-        largest_side(&views, options.longest_side, budget)
-            .ok_or_else(|| self.memory_error(&views, options.longest_side))
-    }
-
     /// Adds dense points and background points to the initial splats, from depth maps of size `side`.
     pub(super) fn add_to(
         &self,
@@ -138,15 +125,22 @@ impl DenseStart<'_> {
         let dataset = self.loader.dataset();
         let training = self.stereo_input()?;
         if memory_needed(&training.views, side) > self.memory.stereo_budget() {
-            return Err(self.memory_error(&training.views, side));
+            return Err(memory_error(self.memory, &training.views, side));
         }
         events(Event::StereoBegun { views: training.views.len() });
         let train = &dataset.split.train;
         let mut is_cut_out = dataset.kind == DatasetKind::Blender;
+        let mut unreadable = None;
         let mut picture = |view: usize| {
             self.loader.prefetch(&train[view..train.len().min(view + LOOKAHEAD)]);
-            // Training itself warns of an image that cannot be read.
-            let picture = self.loader.get(train[view]).ok()?;
+            let picture = match self.loader.get(train[view]) {
+                Ok(picture) => picture,
+                Err(skipped) => {
+                    // Training itself warns of it.
+                    unreadable = unreadable.take().or(Some(skipped).filter(|it| it.reason.is_unreadable()));
+                    return None;
+                }
+            };
             is_cut_out |= picture.alpha.is_some();
             Some(picture)
         };
@@ -158,8 +152,12 @@ impl DenseStart<'_> {
         let scene = training.scene();
         let depths = depth_maps(&scene, &mut picture, &options, Exec { pool: &pool, level }, self.stop);
         let depths = depths.ok_or(TrainError::Stopped)?;
+        if let Some(skipped) = unreadable.filter(|_| self.block.is_some_and(Block::reads_all)) {
+            return Err(TrainError::unreadable_in_block(dataset, &skipped));
+        }
         let is_asked_for = self.config.recipe.start.points == InitPoints::Dense;
-        let count = if depths.verdict.has_points || is_asked_for { self.max_points(start) } else { 0 };
+        let count =
+            if depths.verdict.has_points || is_asked_for { max_points(self.config, taken(start)) } else { 0 };
         let wanted = PointOptions { count, seed: self.config.recipe.seed };
         let mut points = dense_points(&scene, &depths, &wanted, &pool);
         let mut background = Vec::new();
@@ -175,12 +173,15 @@ impl DenseStart<'_> {
         }
         let (views, verdict) = (count_maps(&depths), depths.verdict);
         if points.is_empty() && is_asked_for {
-            return Err(self.no_points_error(format!(
-                "stereo found no points (expected surfaces that three images see from more than 3 degrees \
+            return Err(no_points_error(
+                self.config,
+                format!(
+                    "stereo found no points (expected surfaces that three images see from more than 3 degrees \
                  apart, found {:.1} % of the pixels confirmed in {views} of {} images)",
-                100.0 * verdict.confirmed_fraction,
-                train.len()
-            )));
+                    100.0 * verdict.confirmed_fraction,
+                    train.len()
+                ),
+            ));
         }
         events(Event::StereoDone(StereoReport {
             views,
@@ -195,22 +196,9 @@ impl DenseStart<'_> {
         Ok(DenseResult { depths, background: background.len() })
     }
 
-    /// Maximum number of splats when the run was started.
-    fn most(&self) -> u64 {
-        let recipe = &self.config.recipe;
-        recipe.start.max_splats.unwrap_or(recipe.max_splats)
-    }
-
     /// Number of splats that the points of the dataset leave.
     fn room(&self, start: &init::InitialSplats) -> usize {
-        let taken = if start.is_random { 0 } else { start.splats.len() as u64 };
-        self.most().saturating_sub(taken) as usize
-    }
-
-    /// Maximum number of dense points.
-    fn max_points(&self, start: &init::InitialSplats) -> usize {
-        let half = MAX_DENSE_FRACTION * self.most() as f64;
-        (half as usize).min(self.room(start))
+        most(self.config).saturating_sub(taken(start)) as usize
     }
 
     /// Background points for a scene with these dense points.
@@ -225,7 +213,7 @@ impl DenseStart<'_> {
         let dense = points.iter().map(|point| point.position.map(|v| v as f32));
         let positions: Vec<[f32; 3]> = sparse.iter().copied().chain(dense).collect();
         let log_gains: Vec<[f64; 3]> = (0..views.len()).map(|view| self.log_gain(view)).collect();
-        let most = MAX_BACKGROUND_FRACTION * self.most() as f64;
+        let most = MAX_BACKGROUND_FRACTION * most(self.config) as f64;
         let count = most.min(MAX_BACKGROUND_FRACTION_LEFT * self.room(start) as f64) as usize;
         background_points(
             views,
@@ -236,7 +224,7 @@ impl DenseStart<'_> {
 
     fn stereo_input(&self) -> Result<StereoInput, TrainError> {
         let dataset = self.loader.dataset();
-        let tracks = dataset.read_tracks(MemoryPlan::tracks_budget(self.config.max_memory_bytes()))?;
+        let tracks = dataset.read_tracks(prepare::tracks_budget(self.config, self.block))?;
         // Without tracks, visibility comes from projecting the points.
         let visible = match tracks.is_empty() {
             true => Vec::new(),
@@ -289,16 +277,79 @@ impl DenseStart<'_> {
         let row = self.corrections.exposure_row(view).map(|row| row as usize);
         row.and_then(|row| self.gains.rows.get(row).copied().flatten()).unwrap_or_default()
     }
+}
 
-    fn no_points_error(&self, why: String) -> TrainError {
-        TrainError::NoDensePoints { path: self.config.data.path.clone(), why }
+/// Longest side of the depth maps of a run that starts with so many splats from points; `None` if it uses none, or if they
+/// are optional and not possible.
+pub(super) fn side(
+    config: &TrainConfig,
+    dataset: &Dataset,
+    memory: &MemoryPlan,
+    taken: u64,
+) -> Result<Option<u32>, TrainError> {
+    if !is_wanted(config) {
+        return Ok(None);
     }
+    match possible_side(config, dataset, memory, taken) {
+        Err(error) if config.recipe.start.points == InitPoints::Dense => Err(error),
+        side => Ok(side.ok()),
+    }
+}
 
-    fn memory_error(&self, views: &[StereoView], side: u32) -> TrainError {
-        TrainError::StereoMemory {
-            needed: text::format_bytes(memory_needed(views, side)),
-            limit: text::format_bytes(self.memory.stereo_budget()),
-        }
+/// Whether the run starts with dense points, if it can.
+fn is_wanted(config: &TrainConfig) -> bool {
+    config.recipe.start.points != InitPoints::Sfm && config.data.init.is_none()
+}
+
+/// Longest side of the depth maps, or why there can be none.
+fn possible_side(
+    config: &TrainConfig,
+    dataset: &Dataset,
+    memory: &MemoryPlan,
+    taken: u64,
+) -> Result<u32, TrainError> {
+    if max_points(config, taken) == 0 {
+        let why = format!(
+            "dense points do not fit (expected fewer points in the dataset than ⟨max-splats⟩ {}, found {taken})",
+            config.recipe.max_splats
+        );
+        return Err(no_points_error(config, why));
+    }
+    let (views, options) = (views(dataset), StereoOptions::default());
+    if views.iter().any(|view| !view.camera.is_pinhole()) {
+        let why = "stereo does not support panoramas (expected ⟨panoramas = cube⟩)";
+        return Err(no_points_error(config, why.to_owned()));
+    }
+    let budget = options.memory_bytes.min(memory.stereo_budget());
+    largest_side(&views, options.longest_side, budget)
+        .ok_or_else(|| memory_error(memory, &views, options.longest_side))
+}
+
+/// Maximum number of splats when the run was started.
+fn most(config: &TrainConfig) -> u64 {
+    let recipe = &config.recipe;
+    recipe.start.max_splats.unwrap_or(recipe.max_splats)
+}
+
+/// Number of initial splats that stay beside dense points: random ones do not.
+fn taken(start: &init::InitialSplats) -> u64 {
+    if start.is_random { 0 } else { start.splats.len() as u64 }
+}
+
+/// Maximum number of dense points.
+fn max_points(config: &TrainConfig, taken: u64) -> usize {
+    let most = most(config);
+    ((MAX_DENSE_FRACTION * most as f64) as u64).min(most.saturating_sub(taken)) as usize
+}
+
+fn no_points_error(config: &TrainConfig, why: String) -> TrainError {
+    TrainError::NoDensePoints { path: config.data.path.clone(), why }
+}
+
+fn memory_error(memory: &MemoryPlan, views: &[StereoView], side: u32) -> TrainError {
+    TrainError::StereoMemory {
+        needed: text::format_bytes(memory_needed(views, side)),
+        limit: text::format_bytes(memory.stereo_budget()),
     }
 }
 

@@ -4,7 +4,7 @@ use std::path::PathBuf;
 
 use gausset_core::engine::EngineError;
 use gausset_io::atomic::WriteError;
-use gausset_io::dataset::DatasetError;
+use gausset_io::dataset::{Dataset, DatasetError, SkippedImage};
 use gausset_io::run_folder::RunFolderError;
 use gausset_io::splat::SplatError;
 
@@ -129,6 +129,16 @@ pub enum TrainError {
         /// The first unreadable image, with the reason.
         first: String,
     },
+    /// An image of a block cannot be read.
+    #[error("{}: image {image}: {reason} (expected what the coarse run has read); make it readable and train the block again", folder.display())]
+    UnreadableInBlock {
+        /// Folder of the images of the dataset.
+        folder: PathBuf,
+        /// Name of the image.
+        image: String,
+        /// Why it cannot be read.
+        reason: String,
+    },
     /// No image can be trained on.
     #[error("{}: images: none of {present} can be trained on; the first: {first}; repair them", folder.display())]
     NoUsableImages {
@@ -183,4 +193,12 @@ pub enum TrainError {
         /// What is wrong, with expected and found values.
         what: String,
     },
+}
+
+impl TrainError {
+    pub(super) fn unreadable_in_block(dataset: &Dataset, skipped: &SkippedImage) -> Self {
+        let SkippedImage { name, reason } = skipped;
+        let folder = dataset.images_folder.clone();
+        Self::UnreadableInBlock { folder, image: name.clone(), reason: reason.to_string() }
+    }
 }

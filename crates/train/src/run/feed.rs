@@ -32,6 +32,8 @@ pub(super) struct Feed {
     skipped: Vec<SkippedImage>,
     unreadable: usize,
     downsampled: DownsampledCache,
+    /// Whether an image that cannot be read is an error: in a block, results would depend on the machine.
+    pub(super) reads_all: bool,
 }
 
 impl Feed {
@@ -39,7 +41,15 @@ impl Feed {
     pub(super) fn new(loader: Arc<Loader>, seed: u64, cursor: Cursor, cache_bytes: u64) -> Self {
         let order = ViewOrder::new(seed, loader.dataset().split.train.len(), cursor);
         let downsampled = DownsampledCache::new(cache_bytes);
-        Self { order, prefetched: None, skipped: Vec::new(), unreadable: 0, downsampled, loader }
+        Self {
+            loader,
+            order,
+            prefetched: None,
+            skipped: Vec::new(),
+            unreadable: 0,
+            downsampled,
+            reads_all: false,
+        }
     }
 
     /// Skips images that were found unusable earlier in the run.
@@ -207,6 +217,9 @@ impl Feed {
         warn: &mut dyn FnMut(RunWarning),
     ) -> Result<(), TrainError> {
         let dataset = Arc::clone(self.loader.dataset());
+        if self.reads_all && image.reason.is_unreadable() {
+            return Err(TrainError::unreadable_in_block(&dataset, &image));
+        }
         train_index.into_iter().for_each(|view| self.order.skip(view));
         self.unreadable += usize::from(image.reason.is_unreadable());
         let picture = SkippedImage { name: image.name, reason: image.reason.to_string() };

@@ -76,6 +76,7 @@ impl Run {
         let (side, dense) = {
             let dense = DenseStart {
                 config: &config,
+                block: block.as_ref(),
                 loader: &loader,
                 memory: device.memory(),
                 corrections: &corrections,
@@ -134,7 +135,6 @@ impl Run {
         check_dataset(folder.root(), &recorded, &dataset)?;
         check_init(&recorded)?;
         check_block(folder.root(), &recorded.record, block.as_ref())?;
-        let dataset = prepare::run_dataset(dataset, recorded.record.normalisation, block.as_ref());
         if config.blocks != Blocks::Off {
             let found = config.blocks.to_string();
             return Err(ConfigError::Range {
@@ -144,6 +144,7 @@ impl Run {
             }
             .into());
         }
+        let dataset = prepare::run_dataset(dataset, recorded.record.normalisation, block.as_ref());
         let search = folder.newest_checkpoint(&*fs)?;
         for line in search.lines() {
             events(Event::Warning(RunWarning::DamagedCheckpoint(line)));
@@ -168,6 +169,7 @@ impl Run {
             if let Some(side) = recorded.record.stereo_side {
                 let dense = DenseStart {
                     config: &config,
+                    block: block.as_ref(),
                     loader: &loader,
                     memory: device.memory(),
                     corrections: &corrections,
@@ -213,6 +215,7 @@ impl Run {
         let cursor = header.as_ref().map(|header| header.cursor).unwrap_or_default();
         let cache_bytes = MemoryPlan::downsampled_budget(device.memory().limit);
         let mut feed = Feed::new(loader, config.recipe.seed, cursor, cache_bytes);
+        feed.reads_all = block.as_ref().is_some_and(Block::reads_all);
         let mut monitor = ReportMonitor::new(state.splats.len() as u64);
         let (mut done, mut plan) = (0, config.plan.clone());
         let (mut seconds, mut step_seconds) = ([0.0; 2], 0.0);
