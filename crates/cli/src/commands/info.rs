@@ -304,11 +304,12 @@ fn run_info(path: &Path, console: &Console) -> Result<Status, EarlyExit> {
 
 /// How far a run in blocks has come: `1 of 3 finished, block 2: 500 of 7,000 steps`.
 fn describe_blocks(status: &BlocksStatus, is_merged: bool) -> String {
-    let BlocksStatus { coarse, blocks } = status;
+    let BlocksStatus { coarse, blocks, problem } = status;
     let progress =
         |part: &PartStatus| format!("{} of {} steps", grouped(part.steps), grouped(part.total_steps));
     if blocks.is_empty() {
-        return format!("coarse run: {}", progress(coarse));
+        let problem = problem.iter().map(|problem| format!(", {problem}")).collect::<String>();
+        return format!("coarse run: {}{problem}", progress(coarse));
     }
     let finished = blocks.iter().filter(|block| block.is_finished).count();
     let mut lines = vec![format!("{finished} of {} finished", blocks.len())];
@@ -317,5 +318,6 @@ fn describe_blocks(status: &BlocksStatus, is_merged: bool) -> String {
     if finished == blocks.len() && !is_merged {
         lines.push("not merged yet".to_owned());
     }
+    lines.extend(problem.clone());
     lines.join(", ")
 }
