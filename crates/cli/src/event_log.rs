@@ -86,8 +86,6 @@ pub(crate) fn line_of(event: &Event) -> Option<String> {
         Event::Training(event) => match &**event {
             // `finished` follows once all files are written, with their hash.
             TrainingEvent::Finished(_) => None,
-            // Answers to the viewer.
-            TrainingEvent::Picture { .. } | TrainingEvent::NoPicture { .. } => None,
             // A path that is not Unicode has no JSON.
             event => Some(event.to_json()).filter(|line| !line.is_empty()),
         },

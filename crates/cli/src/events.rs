@@ -234,11 +234,7 @@ impl<'a> EventPrinter<'a> {
             // The final table lists the files; options set how often they are written.
             Event::Checkpointed { .. } | Event::Exported { .. } => {}
             // These events are for the viewer.
-            Event::Picture { .. }
-            | Event::NoPicture { .. }
-            | Event::Density { .. }
-            | Event::Paused { .. }
-            | Event::Resumed { .. } => {}
+            Event::Density { .. } | Event::Paused { .. } | Event::Resumed { .. } => {}
             Event::Finished(_) => {
                 if let Some(reporter) = self.reporter.take() {
                     reporter.finish();

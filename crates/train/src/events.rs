@@ -1,9 +1,8 @@
 //! Events of a run, as data for progress bars, viewers and reports.
 
 use std::path::PathBuf;
-use std::sync::Arc;
 
-use gausset_core::engine::{DeviceInfo, Rendering, StepReport};
+use gausset_core::engine::{DeviceInfo, StepReport};
 use serde::{Deserialize, Serialize};
 
 use crate::eval::{EvalReport, Scores, Trust};
@@ -68,25 +67,6 @@ pub enum Event {
         dropped: u64,
         /// Size of the file in bytes.
         bytes: u64,
-    },
-    /// A requested view was rendered.
-    Picture {
-        /// Id of the request.
-        id: u64,
-        /// Finished steps when it was rendered.
-        step: u64,
-        /// The render; omitted from JSON.
-        #[serde(skip)]
-        picture: Arc<Rendering>,
-    },
-    /// A requested view could not be rendered.
-    NoPicture {
-        /// Id of the request.
-        id: u64,
-        /// Finished steps at the time of the attempt.
-        step: u64,
-        /// The reason, as one line.
-        reason: String,
     },
     /// The run is paused until it is asked to resume.
     Paused {
@@ -297,7 +277,6 @@ mod tests {
 
     #[test]
     fn every_event_is_a_line_of_json_with_its_name_and_the_number_of_its_form() {
-        let picture = Arc::new(Rendering::default());
         let warning = RunWarning::DamagedCheckpoint("step_000007.ckpt: checksum: \"wrong\"".to_owned());
         let events = [
             Event::StereoBegun { views: 3 },
@@ -315,8 +294,6 @@ mod tests {
             },
             Event::Checkpointed { step: 5, bytes: 7, seconds: 0.1 },
             Event::Exported { step: 5, path: "run/splats.ply".into(), splats: 1, dropped: 0, bytes: 7 },
-            Event::Picture { id: 4, step: 5, picture },
-            Event::NoPicture { id: 4, step: 5, reason: "too large".to_owned() },
             Event::Paused { step: 5 },
             Event::Resumed { step: 5 },
             Event::Density { step: 5, splats: 9, added: 2, pruned: 1, relocated: 3 },
@@ -339,8 +316,6 @@ mod tests {
             "evaluated",
             "checkpointed",
             "exported",
-            "picture",
-            "no_picture",
             "paused",
             "resumed",
             "density",
@@ -349,6 +324,6 @@ mod tests {
         assert_eq!(names, expected);
         assert_eq!(lines[2]["kind"], "damaged_checkpoint");
         assert!(lines[2]["line"].as_str().is_some_and(|line| line.starts_with("step_000007.ckpt")));
-        assert_eq!(lines[11]["kind"], "run");
+        assert_eq!(lines[9]["kind"], "run");
     }
 }

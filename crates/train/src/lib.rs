@@ -69,8 +69,8 @@ pub use options::{OptionsError, TrainOptions};
 pub use plan::StepPlan;
 pub use recipe::{Recipe, SceneFacts};
 pub use run::{
-    AdvanceOutcome, BlockedRun, MAX_REQUESTS, PartsSurvey, Prediction, RenderRequest, Request, RequestQueue,
-    Run, Session, SurveyedParts, Totals, TrainError, check_dataset, check_init, predict_memory, predict_run,
-    read_outcome, read_summary, resumable_config, with_refined_poses,
+    AdvanceOutcome, BlockedRun, MAX_REQUESTS, PartsSurvey, Prediction, Request, RequestQueue, Run, Session,
+    SurveyedParts, Totals, TrainError, check_dataset, check_init, predict_memory, predict_run, read_outcome,
+    read_summary, resumable_config, with_refined_poses,
 };
 pub use warning::{RunWarning, SkippedImage};

@@ -361,9 +361,6 @@ impl Hub {
 
     /// Sends an event to all pages.
     pub fn send_event(&self, event: &Event) {
-        if matches!(event, Event::Picture { .. } | Event::NoPicture { .. }) {
-            return;
-        }
         let line = event.to_json();
         let mut state = self.lock();
         state.history.add_event(event);

@@ -66,7 +66,7 @@ pub use corrections::with_refined_poses;
 pub use error::TrainError;
 pub use outputs::{PartsSurvey, SurveyedParts};
 pub use prepare::{Prediction, predict_memory, predict_run};
-pub use requests::{MAX_REQUESTS, RenderRequest, Request, RequestQueue};
+pub use requests::{MAX_REQUESTS, Request, RequestQueue};
 pub use start::{check_dataset, check_init};
 pub use summary::{read_outcome, read_summary};
 

@@ -5,9 +5,6 @@ use std::sync::atomic::Ordering;
 use std::sync::{Arc, Condvar, Mutex, MutexGuard, PoisonError};
 use std::time::Duration;
 
-use gausset_core::engine::Outputs;
-use gausset_core::{Camera, Pose};
-
 use super::advance::RunPhase;
 use super::device::Wait;
 use super::{Run, TrainError};
@@ -30,21 +27,8 @@ pub enum Request {
     Save,
     /// Write the current splats to `splats.ply` now.
     Export,
-    /// Render a view; the answer is [`crate::Event::Picture`].
-    Render(RenderRequest),
     /// Save a checkpoint and end.
     Stop,
-}
-
-/// A view to render.
-#[derive(Clone, Copy, Debug, PartialEq)]
-pub struct RenderRequest {
-    /// Returned with the answer.
-    pub id: u64,
-    /// Intrinsics of the view.
-    pub camera: Camera,
-    /// `camera_from_world`, in the axes of the dataset.
-    pub pose: Pose,
 }
 
 /// The queue of requests.
@@ -110,7 +94,6 @@ impl Run {
                 let exported = self.export_splats();
                 self.warn_on_failure(exported)?;
             }
-            Request::Render(wanted) => self.render_requested(&wanted),
             Request::Pause | Request::Resume | Request::Save | Request::Export => {}
         }
         Ok(())
@@ -126,16 +109,5 @@ impl Run {
             }
             done => done,
         }
-    }
-
-    /// Renders a requested view. A failure does not end the run: if the device has failed, the next step reports it.
-    fn render_requested(&mut self, wanted: &RenderRequest) {
-        let (id, step) = (wanted.id, self.clock.done());
-        let options = self.display_options();
-        let rendered = self.device.engine().render(&wanted.camera, &wanted.pose, &options, Outputs::All);
-        self.outputs.emit(match rendered {
-            Ok(picture) => Event::Picture { id, step, picture: Arc::new(picture) },
-            Err(error) => Event::NoPicture { id, step, reason: error.to_string() },
-        });
     }
 }

@@ -8,8 +8,7 @@ use crate::common::{cpu, options, runs, session, splats_of};
 use gausset_core::engine::{Outputs, RenderOptions};
 use gausset_io::atomic::Overwrite;
 use gausset_train::{
-    AdvanceOutcome, Event, MAX_REQUESTS, RenderRequest, Request, Run, RunEnd, TrainConfig, TrainOptions,
-    resumable_config,
+    AdvanceOutcome, Event, MAX_REQUESTS, Request, Run, RunEnd, TrainConfig, TrainOptions, resumable_config,
 };
 
 fn start(options: &TrainOptions, run: &Path) -> Run {
@@ -67,8 +66,7 @@ fn a_run_that_is_looked_at_paused_saved_dropped_and_resumed_gives_the_same_bytes
     assert!(picture.alpha.iter().any(|&alpha| alpha > 0.5));
     steps(&mut run, 3);
     let requests = run.requests();
-    let view = RenderRequest { id: 7, camera: image.camera, pose: image.pose };
-    for request in [Request::Pause, Request::Render(view), Request::Save] {
+    for request in [Request::Pause, Request::Save] {
         assert!(requests.send(request));
     }
     run.take_events().for_each(drop);
@@ -78,12 +76,11 @@ fn a_run_that_is_looked_at_paused_saved_dropped_and_resumed_gives_the_same_bytes
         .iter()
         .map(|event| match event {
             Event::Paused { step } => format!("paused {step}"),
-            Event::Picture { id, step, picture } => format!("picture {id} {step} {}", picture.width),
             Event::Checkpointed { step, .. } => format!("checkpoint {step}"),
             _ => "progress".to_owned(),
         })
         .collect();
-    assert_eq!(told, ["paused 8", "picture 7 8 32", "checkpoint 8"]);
+    assert_eq!(told, ["paused 8", "checkpoint 8"]);
     assert_eq!(run.step(), 8);
     // It is dropped without an end, as by a program that exits, and another run resumes.
     drop(run);
@@ -92,17 +89,12 @@ fn a_run_that_is_looked_at_paused_saved_dropped_and_resumed_gives_the_same_bytes
     steps(&mut run, 1);
     finished(&mut run);
     assert!(splats_of(&held) == splats_of(&whole));
-    // A run that has ended can still render, and returns its outcome again.
-    assert!(requests_are_answered_after_the_end(&mut run, view));
-}
-
-fn requests_are_answered_after_the_end(run: &mut Run, view: RenderRequest) -> bool {
-    let before = run.take_events().count();
-    for request in [Request::Save, Request::Render(view), Request::Pause] {
+    // A run that has ended takes requests, and returns its outcome again.
+    for request in [Request::Save, Request::Pause] {
         assert!(run.requests().send(request));
     }
-    let outcome = run.train(&mut |event| assert!(matches!(event, Event::Picture { id: 7, step: 40, .. })));
-    before == 0 && outcome.unwrap().end == RunEnd::Finished
+    let outcome = run.train(&mut |event| panic!("{event:?}"));
+    assert_eq!(outcome.unwrap().end, RunEnd::Finished);
 }
 
 #[test]
@@ -142,22 +134,14 @@ fn a_paused_run_stops_when_it_is_told_to() {
 }
 
 #[test]
-fn no_more_requests_wait_than_there_is_room_for_and_a_view_that_cannot_be_rendered_hurts_nothing() {
+fn no_more_requests_wait_than_there_is_room_for() {
     let (_folder, folder) = runs();
     let mut run = start(&options(3), &folder);
     let requests = run.requests();
-    let image = run.dataset().images[0].clone();
-    let too_large = gausset_core::Camera { width: 60_000, height: 60_000, ..image.camera };
-    let view = RenderRequest { id: 1, camera: too_large, pose: image.pose };
-    assert!((0..MAX_REQUESTS).all(|_| requests.send(Request::Render(view))));
+    assert!((0..MAX_REQUESTS).all(|_| requests.send(Request::Resume)));
     assert!(!requests.send(Request::Resume));
-    let events = finished(&mut run);
-    let refused: Vec<&String> = events
-        .iter()
-        .filter_map(|event| if let Event::NoPicture { reason, .. } = event { Some(reason) } else { None })
-        .collect();
-    assert_eq!(refused.len(), MAX_REQUESTS);
-    assert!(refused[0].contains("memory"), "{}", refused[0]);
+    finished(&mut run);
+    assert!(requests.send(Request::Resume));
 }
 
 #[test]

@@ -102,11 +102,7 @@ fn a_run_tells_its_start_its_progress_and_its_end() {
                 "progress"
             }
             Event::Warning(warning) => panic!("{warning}"),
-            Event::Picture { .. }
-            | Event::NoPicture { .. }
-            | Event::Paused { .. }
-            | Event::Resumed { .. }
-            | Event::Density { .. } => {
+            Event::Paused { .. } | Event::Resumed { .. } | Event::Density { .. } => {
                 panic!("it was not requested")
             }
             Event::Evaluated { .. } => "evaluated",
