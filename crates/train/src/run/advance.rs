@@ -327,8 +327,7 @@ impl Run {
         evaluation: Option<Box<Evaluation>>,
     ) -> Result<AdvanceOutcome, TrainError> {
         if self.is_asked_to_stop() {
-            let outcome = self.outcome(RunEnd::Stopped, None);
-            return Ok(self.end(outcome));
+            return Ok(self.stop_scoring());
         }
         let Some(mut evaluation) = evaluation else {
             self.phase = match self.begin_evaluation(ScoringTime::AtEnd)? {
@@ -353,17 +352,26 @@ impl Run {
         mut evaluation: Box<Evaluation>,
     ) -> Result<AdvanceOutcome, TrainError> {
         if self.is_asked_to_stop() {
-            return self.finish(report.map(|report| *report), Trust::default());
+            return Ok(self.stop_scoring());
         }
         if self.score_next_view(&mut evaluation)? {
             self.phase = RunPhase::ScoringTraining(report, evaluation);
             return Ok(AdvanceOutcome::Evaluation);
         }
         let confirmed_share = self.survey_confidence(&mut evaluation)?;
+        if self.is_asked_to_stop() {
+            return Ok(self.stop_scoring());
+        }
         let scored = evaluation.finish()?;
         let (training_psnr, training_haze) = (scored.psnr, scored.scores.haze);
         let trust = Trust { training_psnr, training_haze, confirmed_share };
         self.finish(report.map(|report| *report), trust)
+    }
+
+    /// Ends the run without its scores, which it makes when it resumes.
+    fn stop_scoring(&mut self) -> AdvanceOutcome {
+        let outcome = self.outcome(RunEnd::Stopped, None);
+        self.end(outcome)
     }
 
     /// Emits that the run is finished.

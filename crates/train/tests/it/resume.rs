@@ -1,6 +1,7 @@
 //! A run writes the same `splats.ply` however often it is saved, rendered, stopped, killed and resumed.
 
 use std::path::Path;
+use std::sync::atomic::{AtomicBool, Ordering};
 
 use crate::common::{
     copy_folder, cpu, ignore, options, resume, runs, splats_of, stop_at, train, without_turn,
@@ -227,6 +228,20 @@ fn a_run_is_finished_when_its_evaluation_is_there_and_not_before() {
         std::fs::remove_file(run.join("eval/metrics.json")).unwrap();
         assert_eq!(read_outcome(&run).unwrap(), None);
     }
+}
+
+#[test]
+fn a_run_stopped_while_its_training_images_are_scored_is_finished_when_it_resumes() {
+    let (_folder, run) = runs();
+    let mut stop = |event: &Event, stop: &AtomicBool| {
+        if matches!(event, Event::Evaluated { step: STEPS, .. }) {
+            stop.store(true, Ordering::Relaxed);
+        }
+    };
+    let outcome = train(&everything(Strategy::Mcmc), &mut cpu(1), &run, &mut stop).unwrap();
+    assert_eq!((outcome.end, read_outcome(&run).unwrap()), (RunEnd::Stopped, None));
+    let outcome = resume(&TrainOptions::default(), &mut cpu(1), &run, &mut ignore).unwrap();
+    assert!(outcome.end == RunEnd::Finished && outcome.summary.trust.training_psnr.is_some());
 }
 
 #[test]
