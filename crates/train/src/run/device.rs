@@ -91,13 +91,14 @@ impl Device {
         self.engine.load(state)
     }
 
-    /// Plans the memory again, for a changed configuration. Returns an error if it does not suffice.
+    /// Plans the memory again, for a changed configuration or number of splats. Returns an error if it does not suffice.
     pub(super) fn replan_memory(
         &mut self,
         config: &TrainConfig,
         dataset: &Dataset,
+        splats: u64,
     ) -> Result<(), TrainError> {
-        self.memory = plan_memory(config, dataset, &*self.engine, self.beside, self.monitor.splats)?;
+        self.memory = plan_memory(config, dataset, &*self.engine, self.beside, splats)?;
         self.engine.limit_memory(self.memory.device_bytes());
         Ok(())
     }

@@ -280,7 +280,7 @@ impl Run {
         self.clock.fit_to_budget(recipe, splats, seconds_per_step, full_size_at);
         recipe.start.max_splats = (recipe.max_splats != most).then_some(most);
         self.config.plan = self.clock.plan().clone();
-        self.device.replan_memory(&self.config, &self.dataset)?;
+        self.device.replan_memory(&self.config, &self.dataset, splats)?;
         self.outputs.write_config(&self.config)?;
         self.clock.restart();
         Ok(())

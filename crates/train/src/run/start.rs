@@ -66,7 +66,7 @@ impl Run {
         let dataset = prepare::run_dataset(dataset, normalisation, block.as_ref());
         // All checks that can fail come before anything is written or removed.
         let mut start = prepare::initial_splats(&config, &dataset, block.as_ref())?;
-        let device = Device::new(engine, beside, &config, &dataset, start.splats.len() as u64)?;
+        let mut device = Device::new(engine, beside, &config, &dataset, start.splats.len() as u64)?;
         let loader = prepare::loader(&config, &dataset);
         let budget = MemoryPlan::opening_budget(device.memory().limit);
         let sky = prepare::learns_sky(config.background, &loader);
@@ -91,6 +91,7 @@ impl Run {
                     (Some(side), Some(dense.add_to(&mut start, side, events)?))
                 }
             }
+        device.replan_memory(&config, &dataset, start.splats.len() as u64)?;
         };
         let background_points = dense.as_ref().map(|dense| dense.background as u64).filter(|&n| n > 0);
         let record = RunRecord {
@@ -161,7 +162,7 @@ impl Run {
             let warning = RunWarning::NoCheckpoint { folder: folder.root().to_owned() };
             events(Event::Warning(warning));
             let mut start = prepare::initial_splats(&config, &dataset, block.as_ref())?;
-            let device = Device::new(engine, beside, &config, &dataset, start.splats.len() as u64)?;
+            let mut device = Device::new(engine, beside, &config, &dataset, start.splats.len() as u64)?;
             let budget = MemoryPlan::opening_budget(device.memory().limit);
             let decided = Some(recorded.record.colours);
             let (_, gains) =
@@ -182,6 +183,7 @@ impl Run {
                     dense::write_depth_maps(&*fs, &folder, &dataset, &depths)?;
                 }
             }
+            device.replan_memory(&config, &dataset, start.splats.len() as u64)?;
             let state = TrainState::new(start.splats, corrections.initial_groups(&gains, &dataset, given));
             let setup =
                 RunSetup { dataset, fs, stop, device, loader, corrections, state, header: None, block };

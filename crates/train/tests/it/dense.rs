@@ -186,6 +186,20 @@ fn images_with_alpha_have_no_background() {
 }
 
 #[test]
+fn memory_is_planned_for_dense_points_also_if_no_splats_are_added_later() {
+    let (_folder, run) = runs();
+    let options = TrainOptions { density_until: Some(0.0), ..halved(1) };
+    let mut planned = [0; 2];
+    let mut on_event = |event: &Event, _: &AtomicBool| {
+        if let Event::Started(started) = event {
+            planned = [started.memory.splat_count, started.splats];
+        }
+    };
+    train(&options, &mut MockEngine::default(), &run, &mut on_event).unwrap();
+    assert!(planned[0] == planned[1] && planned[0] > 1_000, "{planned:?}");
+}
+
+#[test]
 fn threads_levels_stops_and_kills_do_not_change_a_byte() {
     let options = TrainOptions { test_every: Some(0), ..halved(20) };
     let expected = whole(&options);
