@@ -123,7 +123,7 @@ struct ColourObservation {
 }
 
 /// Measures the gains of images, given as (index in the dataset, row): images of one row share a gain. Unreadable
-/// images are left out, and all others once `stop` is set.
+/// images are left out. `None` if `stop` is set meanwhile.
 ///
 /// # Panics
 /// If an image or row is out of range.
@@ -134,14 +134,14 @@ pub fn measure(
     pictures: &[(usize, u32)],
     rows: usize,
     stop: &AtomicBool,
-) -> Gains {
+) -> Option<Gains> {
     let _span = gausset_prof::span("gains");
     let dataset = loader.dataset();
     let wanted = usable_points(tracks, pictures, dataset.points.len());
     let mut observations = Vec::new();
     for (at, &(index, row)) in pictures.iter().enumerate() {
         if stop.load(Ordering::Relaxed) {
-            break;
+            return None;
         }
         let ahead = pictures[at..].iter().take(LOOKAHEAD).map(|&(index, _)| index);
         loader.prefetch(&ahead.collect::<Vec<_>>());
@@ -170,7 +170,7 @@ pub fn measure(
         .flatten()
         .copied()
         .collect();
-    solve(&observations, rows)
+    Some(solve(&observations, rows))
 }
 
 /// Which points are seen by enough of the images, limited to the number of observations that can be used.

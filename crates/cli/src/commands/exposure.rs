@@ -106,7 +106,9 @@ pub(crate) fn measure(path: &Path, options: OpenOptions) -> Result<Option<Exposu
     let loader = Loader::new(Arc::clone(&dataset), options);
     let rows = dataset.images.len();
     let pictures: Vec<(usize, u32)> = (0..rows).zip(0..).collect();
-    let gains = gains::measure(&loader, &tracks, &pictures, rows, &AtomicBool::new(false));
+    // Ctrl-C ends this command at once.
+    let gains =
+        gains::measure(&loader, &tracks, &pictures, rows, &AtomicBool::new(false)).unwrap_or_default();
     let (Some(range_ev), Some((worst, worst_ev))) = (gains.range_ev(), gains.worst()) else {
         return Ok(None);
     };

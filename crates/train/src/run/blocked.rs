@@ -124,7 +124,7 @@ impl BlockedRun {
         let dataset = prepare::normalised(dataset, normalisation);
         let loader = prepare::loader(&config, &dataset);
         let budget = MemoryPlan::opening_budget(config.max_memory_bytes());
-        let sky = prepare::learns_sky(config.background, &loader);
+        let sky = prepare::learns_sky(config.background, &loader, stop)?;
         let (colours, _) = corrections::initial_colours(&config.recipe, &loader, budget, None, None, stop)?;
         let none = InitialSplats {
             splats: Splats::with_capacity(config.recipe.sh_degree, 0),

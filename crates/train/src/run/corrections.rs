@@ -11,7 +11,7 @@
 use std::collections::BTreeMap;
 use std::io::Write;
 use std::path::Path;
-use std::sync::atomic::{AtomicBool, Ordering};
+use std::sync::atomic::AtomicBool;
 
 use gausset_core::engine::{CorrectionGroup, CorrectionKind, TrainState};
 use gausset_core::se3::Mat3;
@@ -328,9 +328,7 @@ pub(super) fn initial_colours(
     let pictures: Vec<(usize, u32)> = pictures.filter_map(|(&index, row)| Some((index, (*row)?))).collect();
     let tracks = dataset.read_tracks(memory_bytes)?;
     let gains = gains::measure(loader, &tracks, &pictures, rows.count, stop);
-    if stop.load(Ordering::Relaxed) {
-        return Err(TrainError::Stopped);
-    }
+    let gains = gains.ok_or(TrainError::Stopped)?;
     Ok(match mode {
         Exposure::Auto if !gains.are_notable() => (Colours::None, Gains::default()),
         _ if gains.are_known() => (Colours::GainsFromTracks, gains),

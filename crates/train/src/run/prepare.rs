@@ -185,30 +185,45 @@ pub(super) fn run_record(
 }
 
 /// Whether a sky is learnt: by default if there are enough photographs and none has its background cut out.
-pub(super) fn learns_sky(background: Background, loader: &Loader) -> bool {
+///
+/// # Errors
+/// `stop` is set meanwhile.
+pub(super) fn learns_sky(
+    background: Background,
+    loader: &Loader,
+    stop: &AtomicBool,
+) -> Result<bool, TrainError> {
     let dataset = loader.dataset();
     let train = &dataset.split.train;
+    let has_alpha = |index: usize| match stop.load(Ordering::Relaxed) {
+        true => Err(TrainError::Stopped),
+        false => Ok(loader.get(index).ok().map(|picture| picture.alpha.is_some())),
+    };
     let is_cut_out = || {
-        let mut readable = train.iter().filter_map(|&index| loader.get(index).ok());
-        if readable.next().is_none_or(|picture| picture.alpha.is_some()) {
-            return true;
+        let first = train.iter().find_map(|&index| has_alpha(index).transpose());
+        if first.transpose()?.unwrap_or(true) {
+            return Ok(true);
         }
         // An alpha channel may be opaque everywhere, which only decoding tells.
         let with_alpha: Vec<usize> =
             train.iter().copied().filter(|&index| dataset.images[index].has_alpha_channel).collect();
-        with_alpha.iter().enumerate().any(|(at, &index)| {
+        for (at, &index) in with_alpha.iter().enumerate() {
             loader.prefetch(&with_alpha[at..with_alpha.len().min(at + LOOKAHEAD)]);
-            loader.get(index).is_ok_and(|picture| picture.alpha.is_some())
-        })
+            if has_alpha(index)? == Some(true) {
+                return Ok(true);
+            }
+        }
+        Ok(false)
     };
     match background {
-        Background::Auto => {
-            dataset.kind != DatasetKind::Blender
-                && equivalent_views(dataset) >= MIN_SKY_VIEWS
-                && !is_cut_out()
+        Background::Auto
+            if dataset.kind == DatasetKind::Blender || equivalent_views(dataset) < MIN_SKY_VIEWS =>
+        {
+            Ok(false)
         }
-        Background::Sky => true,
-        Background::Colour(_) => false,
+        Background::Auto => is_cut_out().map(|is_cut_out| !is_cut_out),
+        Background::Sky => Ok(true),
+        Background::Colour(_) => Ok(false),
     }
 }
 
@@ -296,7 +311,7 @@ pub fn predict_run(
         return Ok(without_time);
     }
     let loader = loader(config, dataset);
-    let sky = learns_sky(config.background, &loader);
+    let sky = learns_sky(config.background, &loader, stop)?;
     let budget = MemoryPlan::opening_budget(memory.limit);
     let (colours, gains) = corrections::initial_colours(recipe, &loader, budget, None, None, stop)?;
     let corrections = Corrections::new(recipe, colours, dataset, sky);

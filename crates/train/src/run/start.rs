@@ -64,12 +64,13 @@ impl Run {
         let config = make_absolute(config);
         let normalisation = prepare::normalisation(&dataset);
         let dataset = prepare::run_dataset(dataset, normalisation, block.as_ref());
-        // All checks that can fail come before anything is written or removed.
+        // All checks that can fail come before anything is written or removed, and before long work.
+        RunFolder::check(&*fs, folder, overwrite)?;
         let mut start = prepare::initial_splats(&config, &dataset, block.as_ref())?;
         let mut device = Device::new(engine, beside, &config, &dataset, start.splats.len() as u64)?;
         let loader = prepare::loader(&config, &dataset);
         let budget = MemoryPlan::opening_budget(device.memory().limit);
-        let sky = prepare::learns_sky(config.background, &loader);
+        let sky = prepare::learns_sky(config.background, &loader, &stop)?;
         let (colours, gains) =
             corrections::initial_colours(&config.recipe, &loader, budget, None, given, &stop)?;
         let corrections = Corrections::new(&config.recipe, colours, &dataset, sky);
@@ -86,13 +87,10 @@ impl Run {
             };
             match dense.map_side(&start, events)? {
                 None => (None, None),
-                Some(side) => {
-                    RunFolder::check(&*fs, folder, overwrite)?;
-                    (Some(side), Some(dense.add_to(&mut start, side, events)?))
-                }
+                Some(side) => (Some(side), Some(dense.add_to(&mut start, side, events)?)),
             }
-        device.replan_memory(&config, &dataset, start.splats.len() as u64)?;
         };
+        device.replan_memory(&config, &dataset, start.splats.len() as u64)?;
         let background_points = dense.as_ref().map(|dense| dense.background as u64).filter(|&n| n > 0);
         let record = RunRecord {
             device_choice,

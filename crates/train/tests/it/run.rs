@@ -329,6 +329,21 @@ fn the_file_of_the_first_splats_is_part_of_the_data() {
 }
 
 #[test]
+fn a_taken_folder_is_refused_before_images_are_decoded_and_decoding_can_be_stopped() {
+    let (_folder, run) = runs();
+    let given = TrainOptions { exposure: Some(Exposure::On), ..options(1) };
+    let start = || {
+        let config = TrainConfig::resolve(&given, None).unwrap();
+        let session = session(&config, Box::new(MockEngine::default()), &Arc::new(AtomicBool::new(true)));
+        Run::start(config, &run, Overwrite::Refuse, session, &mut |_| {}).err()
+    };
+    assert!(matches!(start(), Some(TrainError::Stopped)));
+    assert!(!run.exists());
+    train(&given, &mut MockEngine::default(), &run, &mut ignore).unwrap();
+    assert!(matches!(start(), Some(TrainError::Folder(_))));
+}
+
+#[test]
 fn a_run_that_would_not_fit_into_memory_is_refused_with_what_would() {
     let (_folder, run) = runs();
     let options = TrainOptions {
