@@ -376,6 +376,10 @@ fn format_run_start(started: &RunStart) -> Lines {
         ("memory", format!("about {total} of {limit}: {parts}")),
         ("steps", steps),
     ];
+    if memory.device > 0 {
+        let (needed, splats) = (text::format_bytes(memory.device), grouped(memory.splat_count));
+        rows.insert(4, ("GPU memory", format!("about {needed} for {splats} splats")));
+    }
     if let Some(seconds) = started.time_budget {
         rows.push(("time", format!("{} in total", duration(seconds))));
     } else if let Some(seconds) = started.predicted_seconds {

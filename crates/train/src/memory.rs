@@ -61,7 +61,7 @@ const GPU_MEMORY_SETTING: &str = "⟨max-gpu-memory⟩";
 pub struct MemoryPlan {
     /// Maximum number of splats of the run.
     pub splat_count: u64,
-    /// Parameters and moments of all splats.
+    /// Parameters and moments of all splats, unless they are in the device's own memory.
     pub splats: u64,
     /// Temporary memory besides a step, the larger of two: a copy of the state while a checkpoint is written (a change
     /// of the set of splats moves the state array by array and needs less), or the buffers of an evaluation.
