@@ -17,7 +17,6 @@ use crate::field::GaussianField;
 use crate::gradients::{FieldGradients, block_from_moments};
 use crate::packed::{BLOCK, FIELDS, PackedField, PointRows, record_index};
 use crate::real::{INV_K2, K, Real};
-use crate::reference;
 
 /// Threads and SIMD level of the CPU. The result does not depend on either.
 #[derive(Debug)]
@@ -195,17 +194,6 @@ impl<'a, T: Real> Evaluator<'a, T> {
         Ok(())
     }
 
-    /// The gradient of `Σ_b gbar_b f(x_b)` by the points: `gbar_b ∇f(x_b)`.
-    ///
-    /// # Errors
-    /// As [`Self::vjp`].
-    pub fn vjp_points(&self, points: &[[T; 3]], gbar: &[T]) -> Result<Vec<[T; 3]>, FieldError> {
-        self.check(points, gbar.len())?;
-        let gradients = self.gradients(points)?.gradients;
-        let scaled = |(gradient, g): ([T; 3], &T)| gradient.map(|v| T::from_f64(v.into() * (*g).into()));
-        Ok(gradients.into_iter().zip(gbar).map(scaled).collect())
-    }
-
     /// The gradient of `Σ_b ubar_b · ∇f(x_b)` by the raw parameters: for losses on the gradient of the field.
     ///
     /// # Errors
@@ -243,37 +231,6 @@ impl<'a, T: Real> Evaluator<'a, T> {
             out
         });
         Ok(out)
-    }
-
-    /// The gradient of `Σ_b ubar_b · ∇f(x_b)` by the points: `H(x_b) ubar_b`.
-    ///
-    /// # Errors
-    /// As [`Self::vjp`].
-    pub fn vjp_of_gradient_points(
-        &self,
-        points: &[[T; 3]],
-        ubar: &[[T; 3]],
-    ) -> Result<Vec<[T; 3]>, FieldError> {
-        self.check(points, ubar.len())?;
-        let hessians = self.hessians(points)?.hessians;
-        let times = |(h, u): ([[T; 3]; 3], &[T; 3])| {
-            h.map(|row| T::from_f64((0..3).map(|k| row[k].into() * u[k].into()).sum::<f64>()))
-        };
-        Ok(hessians.into_iter().zip(ubar).map(times).collect())
-    }
-
-    /// Squared Mahalanobis distances `|L⁻¹ (x_b - µ_i)|²` of points to one Gaussian, computed in f64.
-    ///
-    /// # Errors
-    /// A point is not finite or too far from the origin; there is no such Gaussian.
-    pub fn mahalanobis(&self, points: &[[T; 3]], gaussian: usize) -> Result<Vec<T>, FieldError> {
-        GaussianField::check_points(points)?;
-        if gaussian >= self.field.len() {
-            let value = gaussian as f64;
-            return Err(FieldError::Parameter { tensor: "gaussian", index: gaussian, value });
-        }
-        let distance = |x: &[T; 3]| reference::mahalanobis(self.field, gaussian, x.map(Into::into));
-        Ok(points.iter().map(|x| T::from_f64(distance(x))).collect())
     }
 
     /// Derivatives of the weights of a block by their raw values.

@@ -26,7 +26,6 @@ use crate::field::{CovarianceKind, FieldBounds, GaussianField, WeightMode};
 use crate::fit::Grid;
 use crate::input::{Affine, IDENTITY};
 use crate::memory;
-use crate::real::Real;
 
 /// Value of `format`.
 pub const FORMAT: &str = "gausset-field/1";
@@ -323,13 +322,4 @@ pub(crate) fn numbers<const N: usize>(
     let values = values.filter(|v| v.iter().all(|x: &f64| x.is_finite()));
     let values = values.and_then(|v| <[f64; N]>::try_from(v).ok());
     values.map(Some).ok_or_else(|| unexpected(key, format_args!("{N} numbers"), quote(text)))
-}
-
-/// Conversion of the field to another precision.
-impl FieldModel {
-    /// The field in the given precision.
-    #[must_use]
-    pub fn field_as<T: Real>(&self) -> GaussianField<T> {
-        self.field.cast()
-    }
 }

@@ -93,13 +93,6 @@ pub fn hessian<T: Real>(field: &GaussianField<T>, x: [f64; 3]) -> [[f64; 3]; 3] 
     sum
 }
 
-/// The squared Mahalanobis distance `|L⁻¹ (x - µ_i)|²`.
-#[must_use]
-pub fn mahalanobis<T: Real>(field: &GaussianField<T>, i: usize, x: [f64; 3]) -> f64 {
-    let pair = GaussianAtPoint::new(field, i, x);
-    dot(pair.v, pair.v)
-}
-
 /// Gradient of `Σ_b gbar_b f(x_b)` by the raw parameters.
 #[must_use]
 pub fn vjp<T: Real>(field: &GaussianField<T>, points: &[[f64; 3]], gbar: &[f64]) -> FieldGradients<f64> {

@@ -49,7 +49,6 @@ fn no_value_misses_more_than_the_bound_and_the_certificate_says_so() {
             let allowed = match cutoff {
                 Cutoff::Absolute(error) => error,
                 Cutoff::Relative(share) => share * largest,
-                Cutoff::Radius(_) => unreachable!(),
             };
             assert!(bound <= allowed, "certificate {bound:e} for {cutoff:?}");
             let worst = values.iter().zip(&truth).fold(0.0f64, |m, (f, t)| m.max((f64::from(*f) - t).abs()));

@@ -108,9 +108,7 @@ fn check_kernels<T: Real>(name: &str, case: &Case, tolerances: [f64; 3]) {
             let derivatives = evaluator.hessians(&points).unwrap();
             let gradients = evaluator.gradients(&points).unwrap();
             let vjp = evaluator.vjp(&points, &gbar).unwrap();
-            let vjp_points = evaluator.vjp_points(&points, &gbar).unwrap();
             let vjpg = evaluator.vjp_of_gradient(&points, &ubar).unwrap();
-            let vjpg_points = evaluator.vjp_of_gradient_points(&points, &ubar).unwrap();
             let hessians: Vec<f64> =
                 derivatives.hessians.iter().flatten().flatten().map(|v| (*v).into()).collect();
             let outputs = [
@@ -120,7 +118,6 @@ fn check_kernels<T: Real>(name: &str, case: &Case, tolerances: [f64; 3]) {
                 ("grad_x", wide(&gradients.gradients), tol1),
                 ("grad_x", wide(&derivatives.gradients), tol1),
                 ("hess_x", hessians, tol2),
-                ("vjp_points", wide(&vjp_points), tol1),
                 ("vjp_means", wide(&vjp.means), tol1),
                 ("vjp_chol", wide(&vjp.chol), tol1),
                 ("vjp_weights", wide1(&vjp.weights), tol1),
@@ -131,14 +128,6 @@ fn check_kernels<T: Real>(name: &str, case: &Case, tolerances: [f64; 3]) {
             for (tensor, found, tolerance) in &outputs {
                 compare(&place(tensor), found.iter().copied(), expected(tensor), *tolerance);
             }
-            // The Hessian of the fixture times the cotangents.
-            let by_points: Vec<f64> = (case.rows::<f64, 9>("hess_x").iter().zip(&ubar))
-                .flat_map(|(h, u)| {
-                    let u = u.map(Into::into);
-                    [0, 3, 6].map(|row| h[row] * u[0] + h[row + 1] * u[1] + h[row + 2] * u[2])
-                })
-                .collect();
-            compare(&place("vjpg_points"), wide(&vjpg_points), &by_points, tol2);
             let bits: Vec<Vec<u64>> =
                 outputs.iter().map(|(_, found, _)| found.iter().map(|v| v.to_bits()).collect()).collect();
             match &first {

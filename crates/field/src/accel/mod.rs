@@ -19,7 +19,7 @@ use crate::error::FieldError;
 use crate::eval::{Compute, FieldDerivatives};
 use crate::field::GaussianField;
 use crate::packed::{PackedField, Term};
-use crate::real::{K, Lanes, Real};
+use crate::real::{Lanes, Real};
 
 pub(crate) use index::{GaussianIndex, morton_order};
 use leaves::SUPER;
@@ -36,8 +36,6 @@ pub enum Cutoff {
     Absolute(f64),
     /// At most this fraction of the largest |f| at the given points; 0 = nothing.
     Relative(f64),
-    /// Gaussians farther than this many standard deviations are omitted; no error bound.
-    Radius(f64),
 }
 
 /// Statistics of an accelerated evaluation.
@@ -165,7 +163,7 @@ impl<'a, T: Real> AcceleratedEvaluator<'a, T> {
     }
 
     fn rule(&self, points: &SortedPoints<T>, cutoff: Cutoff) -> Result<ListRule, FieldError> {
-        let (Cutoff::Absolute(amount) | Cutoff::Relative(amount) | Cutoff::Radius(amount)) = cutoff;
+        let (Cutoff::Absolute(amount) | Cutoff::Relative(amount)) = cutoff;
         if !amount.is_finite() || amount < 0.0 {
             return Err(FieldError::Cutoff { found: amount });
         }
@@ -176,7 +174,6 @@ impl<'a, T: Real> AcceleratedEvaluator<'a, T> {
             Cutoff::Relative(share) => {
                 ListRule::Bound((share * self.sampled_maximum(points)).min(MAX_ERROR) as f32)
             }
-            Cutoff::Radius(radius) => ListRule::Radius((K * K * radius * radius) as f32),
         })
     }
 
@@ -220,7 +217,7 @@ impl<'a, T: Real> AcceleratedEvaluator<'a, T> {
             report.pairs += pairs;
             bound = bound.max(*missed);
         }
-        report.bound = matches!(rule, ListRule::Bound(_)).then_some(f64::from(bound));
+        report.bound = Some(f64::from(bound));
         let mut out = vec![vec![T::ZERO; points.len()]; rows];
         for (s, block) in slots.chunks(SUPER * LEAF * rows).enumerate() {
             let len = block.len() / rows;

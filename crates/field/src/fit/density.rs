@@ -2,7 +2,7 @@
 //!
 //! - **merge** (if the number may grow): neighbours of equal sign along the Morton curve whose union one Gaussian
 //!   approximates within 2 % (closed-form L2 norm);
-//! - **prune**: Gaussians whose weight and mass are both below 1e-4 of the medians, or thinner than the data resolve;
+//! - **prune**: Gaussians whose weight and mass are both below 1e-4 of the medians;
 //! - **relocate**: the 5 % with the smallest energy `w² |L|` move to where the squared residual is large, small and
 //!   round;
 //! - **split** (up to the largest number): along the largest axis into two that keep mass, mean and covariance.
@@ -34,8 +34,6 @@ pub(crate) struct DensityInput<'a> {
     pub(crate) residuals: &'a [f32],
     /// σ of a relocated Gaussian.
     pub(crate) sigma: f32,
-    /// Smallest axis that is kept.
-    pub(crate) thinnest: f32,
     pub(crate) seed: u64,
     pub(crate) step: u64,
     /// Largest number of Gaussians.
@@ -62,7 +60,7 @@ pub(crate) fn control_density(
     if may_grow {
         merge_neighbours(field, state);
     }
-    prune(field, state, evidence.thinnest);
+    prune(field, state);
     relocate(field, state, evidence);
     if may_grow {
         let most = evidence.max_gaussians.min((field.len() as f64 * MAX_GROWTH).ceil() as usize);
@@ -94,17 +92,13 @@ fn merge_neighbours(field: &mut GaussianField<f32>, state: &mut Vec<AdamState>) 
     keep(field, state, &kept);
 }
 
-fn prune(field: &mut GaussianField<f32>, state: &mut Vec<AdamState>, thinnest: f32) {
+fn prune(field: &mut GaussianField<f32>, state: &mut Vec<AdamState>) {
     let median = |values: Vec<f64>| upper_median(values).unwrap_or(0.0);
     let n = field.len();
     let weights: Vec<f64> = (0..n).map(|i| field.weight(i).abs()).collect();
     let masses: Vec<f64> = (0..n).map(|i| gaussian(field, i).mass().abs()).collect();
     let (weight, mass) = (PRUNE_FRACTION * median(weights.clone()), PRUNE_FRACTION * median(masses.clone()));
-    let thin = f64::from(thinnest) * (1.0 - 1e-6);
-    let is_kept = |i: usize| {
-        let l = field.factor(i);
-        !(weights[i] < weight && masses[i] < mass) && [l[0], l[2], l[5]].iter().all(|s| *s >= thin)
-    };
+    let is_kept = |i: usize| !(weights[i] < weight && masses[i] < mass);
     let kept: Vec<usize> = (0..n).filter(|&i| is_kept(i)).collect();
     if !kept.is_empty() && kept.len() < n {
         keep(field, state, &kept);

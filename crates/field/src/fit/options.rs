@@ -52,8 +52,6 @@ pub struct FitOptions {
     pub validation: f64,
     /// A step of Adam uses 1/n of the samples.
     pub batches: u8,
-    /// Pairs farther than this many standard deviations are omitted from training.
-    pub radius: f64,
     /// Seed of all random numbers.
     pub seed: u64,
 }
@@ -70,12 +68,13 @@ impl Default for FitOptions {
             holdout: 0.1,
             validation: 0.05,
             batches: 1,
-            radius: 3.5,
             seed: 0,
         }
     }
 }
 
+/// Pairs farther than this many standard deviations are omitted from training.
+pub(crate) const RADIUS: f64 = 3.5;
 /// Largest number of unknowns for which [`FitSolver::Auto`] selects Levenberg-Marquardt.
 const AUTO_LM_UNKNOWNS: usize = 300;
 /// Largest number of unknowns of Levenberg-Marquardt, whose matrix grows with their square.
@@ -115,9 +114,6 @@ impl FitOptions {
         }
         if !is_share(self.validation) {
             return bad("validation", "a share in 0..1", self.validation);
-        }
-        if !(self.radius >= 1.0 && self.radius <= 100.0) {
-            return bad("radius", "1 to 100 standard deviations", self.radius);
         }
         if self.batches == 0 {
             return bad("batches", "at least 1", 0.0);

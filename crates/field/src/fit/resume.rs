@@ -14,7 +14,7 @@ use crate::fit::adam::AdamState;
 use crate::fit::data::Samples;
 use crate::fit::error::FitError;
 use crate::fit::lm::LmState;
-use crate::fit::options::FitOptions;
+use crate::fit::options::{FitOptions, RADIUS};
 use crate::fit::run::{BestField, FieldFit};
 use crate::model::{numbers, serialize, tensor};
 use crate::real::Real;
@@ -181,7 +181,7 @@ fn options_text(options: &FitOptions) -> String {
         options.holdout,
         options.validation,
         options.batches,
-        options.radius,
+        RADIUS,
         options.seed
     )
 }

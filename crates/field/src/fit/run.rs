@@ -11,7 +11,7 @@ use crate::fit::data::{Normalisation, SampleRole, Samples, sample_roles, thin};
 use crate::fit::error::FitError;
 use crate::fit::lm::{LmState, Shapes};
 use crate::fit::metrics::Metrics;
-use crate::fit::options::{FitOptions, FitSolver};
+use crate::fit::options::{FitOptions, FitSolver, RADIUS};
 use crate::fit::pursuit::{self, Pursuit};
 use crate::fit::{density, init, weights};
 use crate::packed::{PackedField, Record};
@@ -369,7 +369,7 @@ impl<'a> FieldFit<'a> {
     }
 
     fn rule(&self, count: usize) -> ListRule {
-        let radius = if count <= MAX_DENSE_GAUSSIANS { 1e3 } else { self.options.radius };
+        let radius = if count <= MAX_DENSE_GAUSSIANS { 1e3 } else { RADIUS };
         ListRule::Radius((K * K * radius * radius) as f32)
     }
 
@@ -446,7 +446,6 @@ impl<'a> FieldFit<'a> {
             points: &points,
             residuals: &residuals,
             sigma: (0.8 * self.voxel).max(libm::expf(self.log_range[0])),
-            thinnest: libm::expf(self.log_range[0]) * 0.999,
             seed: self.options.seed,
             step: self.step,
             max_gaussians: self.options.max_gaussians.max(self.options.gaussians),
