@@ -116,15 +116,20 @@ fn levenberg_marquardt_explains_them_to_rounding_within_20_iterations() {
 /// The training example that a fit must solve whatever the seed: 4,000 clean points of the box [0, 10]³ with the values
 /// of 20 round Gaussians of either sign, σ 0.5 to 1.5.
 fn twenty_round(seed: u64) -> Samples {
+    round_bumps(seed, 20, 4000)
+}
+
+/// The values of round Gaussians of either sign, σ 0.5 to 1.5, at this many points of the box [0, 10]³.
+fn round_bumps(seed: u64, bumps: u32, count: u32) -> Samples {
     let u = |step, i| rng::philox(seed, rng::stream::TEST, step, i).map(|w| f64::from(rng::uniform(w)));
-    let truth: Vec<([f64; 3], f64, f64)> = (0..20)
+    let truth: Vec<([f64; 3], f64, f64)> = (0..bumps)
         .map(|i| {
             let (a, b) = (u(1, i), u(2, i));
             ([10.0 * a[0], 10.0 * a[1], 10.0 * a[2]], 0.5 + b[0], 2.0 * a[3] - 1.0)
         })
         .collect();
     let points: Vec<[f64; 3]> =
-        (0..4000).map(|i| u(3, i)).map(|a| [10.0 * a[0], 10.0 * a[1], 10.0 * a[2]]).collect();
+        (0..count).map(|i| u(3, i)).map(|a| [10.0 * a[0], 10.0 * a[1], 10.0 * a[2]]).collect();
     let value = |p: &[f64; 3]| -> f64 {
         let square = |m: &[f64; 3]| (0..3).map(|k| (p[k] - m[k]).powi(2)).sum::<f64>();
         truth.iter().map(|(m, sigma, w)| w * libm::exp(-0.5 * square(m) / (sigma * sigma))).sum()

@@ -2,7 +2,7 @@
 //!
 //! Volumes: means drawn with density `|∇y| + 0.03 |y| + 0.0005` (central differences, voxel units), `σ = 0.55 ρ^(-1/3)`
 //! with ρ the expected number of Gaussians per volume. Scattered samples: density `y²`; σ is the mean distance to the
-//! three nearest means, within 2 % to 20 % of the box. Sampling is stratified along a spatially coherent order, so that
+//! three nearest means, within 2 % to 20 % of the box (above 4,096 means, 2 % of a part of it that has as many). Sampling is stratified along a spatially coherent order, so that
 //! Gaussians spread out.
 
 use gausset_compute::rng;
@@ -11,6 +11,10 @@ use crate::fit::data::{Grid, SampleRole};
 
 /// σ as a fraction of the spacing that follows from the density.
 const SIGMA_FACTOR: f64 = 0.55;
+
+/// Largest number of means of which all are compared; of more, the [`NEIGHBOURS`] before and after each.
+const MAX_COMPARED: usize = 4096;
+const NEIGHBOURS: usize = 64;
 
 /// The density of means at samples on a grid, from the training values; 0 at other samples. `points` are theirs, at
 /// `index * spacing`.
@@ -125,14 +129,20 @@ pub(crate) fn sigma_of_density(density: f64, total: f64, count: usize, cell: f64
     SIGMA_FACTOR / libm::cbrt(per_volume.max(f64::MIN_POSITIVE))
 }
 
-/// σ from the mean distance to the three nearest means.
+/// σ from the mean distance to the three nearest means, which are in a spatially coherent order.
 pub(crate) fn sigma_of_neighbours(means: &[[f32; 3]], size: [f64; 3]) -> Vec<f64> {
     let box_size = libm::cbrt(size.iter().map(|s| s.max(1e-300)).product());
     let flat = size.iter().copied().fold(0.0, f64::max);
     let box_size = if box_size > 1e-6 * flat { box_size } else { flat };
+    let least = 0.02 * libm::cbrt(MAX_COMPARED as f64 / means.len() as f64).min(1.0);
     let sigma = |i: usize| {
+        let compared = if means.len() <= MAX_COMPARED {
+            0..means.len()
+        } else {
+            i.saturating_sub(NEIGHBOURS)..means.len().min(i + NEIGHBOURS + 1)
+        };
         let mut nearest = [f32::INFINITY; 3];
-        for (j, other) in means.iter().enumerate() {
+        for (j, other) in compared.clone().zip(&means[compared]) {
             if i == j {
                 continue;
             }
@@ -145,7 +155,7 @@ pub(crate) fn sigma_of_neighbours(means: &[[f32; 3]], size: [f64; 3]) -> Vec<f64
         let known: Vec<f64> =
             nearest.iter().filter(|d| d.is_finite()).map(|d| f64::from(*d).sqrt()).collect();
         let mean = if known.is_empty() { box_size } else { known.iter().sum::<f64>() / known.len() as f64 };
-        mean.clamp(0.02 * box_size, 0.2 * box_size)
+        mean.clamp(least * box_size, 0.2 * box_size)
     };
     (0..means.len()).map(sigma).collect()
 }

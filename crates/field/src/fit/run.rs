@@ -38,8 +38,6 @@ const WEIGHT_REGULARISATION: f64 = 1e-2;
 const MAX_DENSE_GAUSSIANS: usize = 128;
 /// Error of the final evaluation, relative to the range of the data.
 const REPORT_ERROR: f64 = 1e-5;
-/// Largest number of Gaussians whose sizes come from their neighbours.
-const MAX_NEIGHBOUR_SIZED: usize = 4096;
 
 /// The best field so far, with its validation loss.
 #[derive(Clone, Debug, PartialEq)]
@@ -238,7 +236,7 @@ impl<'a> FieldFit<'a> {
         let total: f64 = order.iter().map(|&i| f64::from(density[i as usize])).sum();
         let mut means: Vec<[f32; 3]> = chosen.iter().map(|&i| self.points[i as usize]).collect();
         let size = self.bounds.size();
-        let sigma: Vec<f64> = if samples.grid.is_some() || means.len() > MAX_NEIGHBOUR_SIZED {
+        let sigma: Vec<f64> = if samples.grid.is_some() {
             let volume: f64 = size.iter().map(|s| s.max(f64::from(self.voxel))).product();
             let cell = volume / order.len() as f64;
             let of = |i: &u32| init::sigma_of_density(f64::from(density[*i as usize]), total, count, cell);
