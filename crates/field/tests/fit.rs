@@ -152,6 +152,33 @@ fn twenty_round_gaussians_are_found_with_each_of_ten_seeds() {
 }
 
 #[test]
+fn more_than_4096_gaussians_fit_as_well_as_fewer() {
+    let compute = compute();
+    let samples = round_bumps(3, 60, 30_000);
+    let [few, many] = [4000, 4200].map(|gaussians| {
+        let options = FitOptions { gaussians, steps: Some(60), ..FitOptions::default() };
+        fitted(&compute, &samples, &options).test.psnr.unwrap()
+    });
+    println!("held out: {few:.2} dB, {many:.2} dB");
+    assert!(many > few - 1.0, "4,000: {few} dB, 4,200: {many} dB");
+}
+
+#[test]
+fn positive_weights_fit_values_far_from_0() {
+    let compute = compute();
+    let mut ramp = round_bumps(4, 1, 2000);
+    ramp.values = ramp.points.iter().map(|x| 100.0 + x[0]).collect();
+    for weight_mode in [WeightMode::Softplus, WeightMode::Sigmoid] {
+        for gaussians in [20, 60] {
+            let options = FitOptions { gaussians, weight_mode, ..FitOptions::default() };
+            let r2 = fitted(&compute, &ramp, &options).test.r2.unwrap();
+            println!("{weight_mode:?}, {gaussians}: R2 {r2}");
+            assert!(r2 > 0.95, "{weight_mode:?}, {gaussians}: R2 {r2}");
+        }
+    }
+}
+
+#[test]
 fn validation_stops_before_noise_is_learnt() {
     // Noise 0.05 on the training values, seeds 0 to 5: two for each of the three tasks.
     let compute = compute();

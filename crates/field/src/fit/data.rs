@@ -1,12 +1,12 @@
 //! Samples to which a field is fitted, and their split into training, validation and test.
 //!
 //! Fits run in coordinates relative to the centre of the samples and with values `(v - offset) / scale`, where f32 is
-//! most accurate. For volumes, the offset is the most frequent value (air, background); otherwise 0, or the median
-//! where 0 is far outside the data.
+//! most accurate. The offset is the lowest value if weights are positive. Otherwise it is the most frequent value of a
+//! volume (air, background), and for samples 0, or the median where 0 is far outside the data.
 
 use gausset_compute::rng;
 
-use crate::field::FieldBounds;
+use crate::field::{FieldBounds, WeightMode};
 use crate::fit::error::FitError;
 use crate::memory;
 
@@ -124,13 +124,15 @@ pub struct Normalisation {
 
 impl Normalisation {
     /// The normalisation of samples.
-    pub(crate) fn from_samples(samples: &Samples, bounds: &FieldBounds) -> Self {
+    pub(crate) fn from_samples(samples: &Samples, bounds: &FieldBounds, weights: WeightMode) -> Self {
         let (mut low, mut high) = (f64::INFINITY, f64::NEG_INFINITY);
         for &v in &samples.values {
             (low, high) = (low.min(v), high.max(v));
         }
         let range = if high > low { high - low } else { 1.0 };
-        let offset = if samples.grid.is_some() {
+        let offset = if weights != WeightMode::Raw {
+            low
+        } else if samples.grid.is_some() {
             mode_value(&samples.values, low, range)
         } else if low <= 0.5 * range && high >= -0.5 * range {
             0.0

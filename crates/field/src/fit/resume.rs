@@ -9,7 +9,7 @@ use safetensors::tensor::{Dtype, TensorView};
 
 use crate::error::ContentError;
 use crate::eval::Compute;
-use crate::field::GaussianField;
+use crate::field::{GaussianField, WeightMode};
 use crate::fit::adam::AdamState;
 use crate::fit::data::Samples;
 use crate::fit::error::FitError;
@@ -171,12 +171,13 @@ fn fit_rows(tensors: &SafeTensors<'_>, n: usize) -> Result<Vec<AdamState>, Conte
 /// Text of all options that influence the result.
 fn options_text(options: &FitOptions) -> String {
     format!(
-        "gaussians {} max {} steps {} cov {} weights {} solver {} holdout {} validation {} batches {} radius {} seed {}",
+        "gaussians {} max {} steps {} cov {} weights {}{} solver {} holdout {} validation {} batches {} radius {} seed {}",
         options.gaussians,
         options.max_gaussians,
         options.resolved_steps(),
         options.covariance.name(),
         options.weight_mode.name(),
+        if options.weight_mode == WeightMode::Raw { "" } else { " offset lowest" },
         options.resolved_solver().name(),
         options.holdout,
         options.validation,

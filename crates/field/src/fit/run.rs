@@ -137,7 +137,7 @@ impl<'a> FieldFit<'a> {
         options.check()?;
         samples.check()?;
         let bounds = FieldBounds::from_points(&samples.points).ok_or(FitError::TooFew { found: 0 })?;
-        let frame = Normalisation::from_samples(samples, &bounds);
+        let frame = Normalisation::from_samples(samples, &bounds, options.weight_mode);
         let points: Vec<[f32; 3]> =
             samples.points.iter().map(|x| std::array::from_fn(|k| (x[k] - frame.origin[k]) as f32)).collect();
         let values: Vec<f32> =
@@ -467,9 +467,14 @@ impl<'a> FieldFit<'a> {
         let pass = self.pass(&records, &index, &self.train, PassOutput::Zeroth);
         let weights = weights::solve(&pass, &self.passes, &mut solved, WEIGHT_REGULARISATION, iterations);
         let mode = self.field.weight_mode;
-        let smallest = if mode == WeightMode::Raw { f64::NEG_INFINITY } else { 1e-3 };
+        // Weights that softplus and sigmoid reach with a slope that is not 0.
+        let [least, most] = match mode {
+            WeightMode::Raw => [f64::NEG_INFINITY, f64::INFINITY],
+            WeightMode::Softplus => [1e-3, f64::INFINITY],
+            WeightMode::Sigmoid => [1e-3, 1.0 - 1e-3],
+        };
         for (raw, weight) in self.field.weights.iter_mut().zip(weights) {
-            *raw = mode.raw(f64::from(weight).max(smallest)) as f32;
+            *raw = mode.raw(f64::from(weight).max(least).min(most)) as f32;
         }
     }
 
