@@ -113,6 +113,21 @@ fn levenberg_marquardt_explains_them_to_rounding_within_20_iterations() {
     }
 }
 
+#[test]
+fn levenberg_marquardt_does_not_depend_on_the_unit_of_length() {
+    let compute = compute();
+    let [train, _] = synthetic(0);
+    for unit in [1e-9, 1e8] {
+        let scaled = train.points.iter().map(|x| x.map(|v| unit * v)).collect();
+        let samples = Samples { points: scaled, ..train.clone() };
+        let options =
+            FitOptions { gaussians: 20, steps: Some(20), solver: FitSolver::Lm, ..FitOptions::default() };
+        let psnr = fitted(&compute, &samples, &options).test.psnr.unwrap();
+        // Measured: over 130 dB, and 41 dB and 65 dB where the solver adds lengths to numbers.
+        assert!(psnr > 120.0, "{unit:e}: {psnr} dB");
+    }
+}
+
 /// The training example that a fit must solve whatever the seed: 4,000 clean points of the box [0, 10]³ with the values
 /// of 20 round Gaussians of either sign, σ 0.5 to 1.5.
 fn twenty_round(seed: u64) -> Samples {

@@ -63,8 +63,9 @@ impl LmState {
             return Ok(());
         }
         let (matrix, gradient) = normal_equations(&self.field, &columns, compute, points, values);
+        let units = columns.units(&self.field);
         for _ in 0..MAX_LAMBDA_TRIES {
-            if let Some(delta) = solve(&matrix, &gradient, columns.count, columns.stride, self.lambda) {
+            if let Some(delta) = solve(&matrix, &gradient, &columns, &units, self.lambda) {
                 let trial = columns.stepped(&self.field, &delta);
                 if trial.check().is_ok() {
                     let loss = loss(&trial, compute, points, values)?;
@@ -129,6 +130,21 @@ impl Columns {
         };
         let count = width * field.len();
         Self { unknowns, width, count, stride: count.next_multiple_of(PAD) }
+    }
+
+    /// Units of the unknowns: for lengths the size of the Gaussian, else 1.
+    fn units(&self, field: &GaussianField<f64>) -> Vec<f64> {
+        let mut units = vec![1.0; self.count];
+        for (i, units) in units.chunks_mut(self.width).enumerate() {
+            let l = field.factor(i);
+            let size = libm::cbrt(l[0] * l[2] * l[5]);
+            for (entry, unknown) in self.unknowns.iter().enumerate() {
+                if let (Some(k), 0 | 1 | 2 | 4 | 6 | 7) = (unknown, entry) {
+                    units[*k] = size;
+                }
+            }
+        }
+        units
     }
 
     /// The field after a step. The step is limited to the size of the Gaussian and to a factor of e.
@@ -257,14 +273,22 @@ fn add_products<S: Lanes>(simd: S, rows: &[f64], stride: usize, matrix: &mut [f6
 }
 
 /// Solves the damped equations by Cholesky decomposition; `None` if the matrix is not positive definite.
-fn solve(matrix: &[f64], gradient: &[f64], n: usize, stride: usize, lambda: f64) -> Option<Vec<f64>> {
-    let most = (0..n).fold(0.0f64, |most, i| most.max(matrix[i * stride + i]));
+fn solve(
+    matrix: &[f64],
+    gradient: &[f64],
+    columns: &Columns,
+    units: &[f64],
+    lambda: f64,
+) -> Option<Vec<f64>> {
+    let (n, stride) = (columns.count, columns.stride);
+    let square = |i: usize| units[i] * units[i];
+    let most = (0..n).fold(0.0f64, |most, i| most.max(matrix[i * stride + i] * square(i)));
     let mut a = vec![0.0; n * n];
     for i in 0..n {
         let row = &mut a[i * n..=i * n + i];
         row.copy_from_slice(&matrix[i * stride..=i * stride + i]);
         // Unknowns without influence are kept unchanged by a small diagonal.
-        row[i] += lambda * row[i] + 1e-15 * most;
+        row[i] += lambda * row[i] + 1e-15 * most / square(i);
         if !row[i].is_finite() {
             return None;
         }
