@@ -73,6 +73,6 @@ fn main() {
         fitted.test.r2,
         fitted.test_foreground.psnr,
         fitted.report_seconds,
-        fitted.pairs as f64
+        fitted.pairs.unwrap_or(0) as f64
     );
 }

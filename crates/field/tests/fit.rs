@@ -1,8 +1,10 @@
 //! Fits: quality, reproducibility, resuming.
 #![allow(clippy::print_stdout, reason = "figures for research/benchmarks-log.md")]
 
+use std::sync::atomic::{AtomicBool, Ordering};
+
 use gausset_compute::{SimdLevel, rng};
-use gausset_field::fit::{FieldFit, FitOptions, FitResult, FitSolver, Samples};
+use gausset_field::fit::{FieldFit, FitError, FitOptions, FitResult, FitSolver, Samples};
 use gausset_field::{Compute, CovarianceKind, Evaluator, GaussianField, WeightMode};
 use gausset_testkit::fixtures_dir;
 use safetensors::SafeTensors;
@@ -86,6 +88,7 @@ fn adam_explains_the_synthetic_tasks_on_each_seed_within_500_steps() {
         let fitted = fitted(&compute, &train, &options);
         let rest = unexplained(&compute, &fitted, &test);
         println!("{task}: 1 - R2 = {rest:e}");
+        assert!(fitted.test.samples == 0 && fitted.test.mse.is_nan(), "{:?}", fitted.test);
         // Measured: 1.6e-6 to 3.0e-6, and 8.0e-7 to 4.1e-5. Results are bit-identical everywhere, so the tolerance of
         // twice the worst allows changes of the algorithm, not of the machine.
         let most = if task.starts_with("synth3") { 6e-6 } else { 8e-5 };
@@ -230,7 +233,23 @@ fn a_killed_fit_goes_on_to_the_same_bytes() {
             }
             let resumed = fit.finish().unwrap();
             assert!(resumed.field == whole.field, "{solver:?} stopped at {stop}");
+            assert_eq!(resumed.pairs, whole.pairs);
+            assert_eq!(resumed.pairs.is_some(), solver == FitSolver::Adam);
         }
+        // A stop during a step or the pursuit: nothing is done by halves.
+        let stop = AtomicBool::new(false);
+        let mut fit = FieldFit::start(&compute, &train, &options, None, &stop).unwrap();
+        stop.store(true, Ordering::Relaxed);
+        while fit.step().is_ok() && !fit.is_done() {}
+        stop.store(false, Ordering::Relaxed);
+        while !fit.is_done() {
+            fit.step().unwrap();
+        }
+        assert!(fit.finish().unwrap().field == whole.field, "{solver:?}");
+        stop.store(true, Ordering::Relaxed);
+        let stopped = FieldFit::start(&compute, &train, &options, None, &stop);
+        let is_stopped = matches!(stopped, Err(FitError::Stopped));
+        assert_eq!(is_stopped, solver == FitSolver::Lm);
     }
 }
 

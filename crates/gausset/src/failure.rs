@@ -336,6 +336,7 @@ impl From<FitError> for Failure {
     fn from(error: FitError) -> Self {
         match error {
             FitError::Option { .. } => Self::from_error("option", error),
+            FitError::Stopped => Self::stopped(),
             FitError::State { .. } | FitError::OtherFit { .. } => Self::from_error("checkpoint", error),
             _ => Self::from_error("field", error),
         }

@@ -62,7 +62,7 @@ pub struct FieldFitSummary {
     pub steps: u64,
     /// Step of the field that was kept: the best on the validation samples.
     pub best_step: u64,
-    /// Wall time of the fit in seconds.
+    /// Wall time of the fit in seconds, of all parts of a resumed one.
     pub seconds: f64,
     /// Number of fitted parameters.
     pub parameters: usize,
@@ -74,8 +74,8 @@ pub struct FieldFitSummary {
     pub test: Metrics,
     /// Errors on the held-out samples that are not background.
     pub test_foreground: Metrics,
-    /// Point-Gaussian pairs computed by the steps.
-    pub pairs: u64,
+    /// Point-Gaussian pairs computed by the steps of Adam; `null` for Levenberg-Marquardt.
+    pub pairs: Option<u64>,
 }
 
 /// How a fit ended.
@@ -98,6 +98,7 @@ pub enum FieldFitResult {
 /// Unsupported or too large input, invalid options, a checkpoint that would be lost, or an existing output file.
 pub fn fit(options: &FitFieldOptions, host: &mut Host<'_>) -> Result<FieldFitResult, Failure> {
     let compute = compute(options.threads, options.level)?;
+    check(&options.fit, options.batches)?;
     let _reading = InputFiles::new([&options.input]);
     let notes = RefCell::new(Vec::new());
     let wanted = ReadRequest {
@@ -116,10 +117,6 @@ pub fn fit(options: &FitFieldOptions, host: &mut Host<'_>) -> Result<FieldFitRes
     if host.is_stopping() {
         return Err(Failure::stopped());
     }
-    let in_file = |error| {
-        let failure = Failure::from(error);
-        Failure::new(failure.code, format!("{}: {}", options.input.display(), failure.message))
-    };
     let samples = input.samples();
     host.stage(Stage::FieldInput {
         path: options.input.clone(),
@@ -133,19 +130,24 @@ pub fn fit(options: &FitFieldOptions, host: &mut Host<'_>) -> Result<FieldFitRes
         },
         samples: samples.values.len(),
     });
-    let settings = resolved(options.fit.clone(), options.batches, &samples)?;
-    let started = Instant::now();
+    let settings = resolved(&options.fit, options.batches, &samples);
     let state_path = checkpoint_path(&options.output);
     let state = read_checkpoint(options, &state_path, host)?;
-    let fit = match &state {
-        Some(bytes) => FieldFit::resume(&compute, &samples, &settings, bytes),
-        None => FieldFit::new(&compute, &samples, &settings),
+    let in_file = |error: FitError| {
+        let place = match &error {
+            FitError::Option { .. } | FitError::Stopped => return Failure::from(error),
+            FitError::State { .. } | FitError::OtherFit { .. } => &state_path,
+            _ => &options.input,
+        };
+        let line = format!("{}: {error}", place.display());
+        Failure::new(Failure::from(error).code, line)
     };
-    let mut fit = fit.map_err(in_file)?;
+    let mut fit =
+        FieldFit::start(&compute, &samples, &settings, state.as_deref(), host.stop()).map_err(in_file)?;
     if !run_steps(&mut fit, Some(&state_path), host)? {
         return Ok(FieldFitResult::Stopped { step: fit.progress().step, state: state_path });
     }
-    let (summary, fitted) = finish(fit, started).map_err(in_file)?;
+    let (summary, fitted) = finish(fit).map_err(in_file)?;
     let overwrite = if options.force { Overwrite::Replace } else { Overwrite::Refuse };
     let write = WriteOptions { label: "field", overwrite, ..WriteOptions::default() };
     model(input.world_from_model(), &samples, &fitted).save(&Disk, &options.output, &write)?;
@@ -165,35 +167,39 @@ pub fn fit_samples(
     batches: Option<u8>,
     host: &mut Host<'_>,
 ) -> Result<(FieldModel, FieldFitSummary), Failure> {
-    let settings = resolved(options.clone(), batches, samples)?;
-    let started = Instant::now();
-    let mut fit = FieldFit::new(compute, samples, &settings)?;
+    check(options, batches)?;
+    let settings = resolved(options, batches, samples);
+    let mut fit = FieldFit::start(compute, samples, &settings, None, host.stop())?;
     if !run_steps(&mut fit, None, host)? {
         return Err(Failure::stopped());
     }
-    let (summary, fitted) = finish(fit, started)?;
+    let (summary, fitted) = finish(fit)?;
     Ok((model(input::IDENTITY, samples, &fitted), summary))
 }
 
-/// The options with a number of batches: the one given, or one that suits the number of samples.
-fn resolved(fit: FitOptions, batches: Option<u8>, samples: &Samples) -> Result<FitOptions, Failure> {
-    let automatic = if samples.values.len() >= MINI_BATCH_SAMPLES { DEFAULT_BATCHES } else { 1 };
-    let settings = FitOptions { batches: batches.unwrap_or(automatic), ..fit };
-    if batches.is_some() && settings.resolved_solver() == FitSolver::Lm {
+/// Checks options before the samples are read.
+fn check(fit: &FitOptions, batches: Option<u8>) -> Result<(), Failure> {
+    FitOptions { batches: batches.unwrap_or(1), ..fit.clone() }.check()?;
+    if batches.is_some() && fit.resolved_solver() == FitSolver::Lm {
         let line = "⟨batches⟩: Levenberg-Marquardt uses all samples (expected ⟨solver = adam⟩); leave it out";
         return Err(Failure::new("option", line));
     }
-    Ok(settings)
+    Ok(())
 }
 
-/// Ends a fit that began at `started`.
-fn finish(fit: FieldFit<'_>, started: Instant) -> Result<(FieldFitSummary, FitResult), FitError> {
+/// The options with a number of batches: the one given, or one that suits the number of samples.
+fn resolved(fit: &FitOptions, batches: Option<u8>, samples: &Samples) -> FitOptions {
+    let automatic = if samples.values.len() >= MINI_BATCH_SAMPLES { DEFAULT_BATCHES } else { 1 };
+    FitOptions { batches: batches.unwrap_or(automatic), ..fit.clone() }
+}
+
+fn finish(fit: FieldFit<'_>) -> Result<(FieldFitSummary, FitResult), FitError> {
     let (steps, fitted) = (fit.progress().step, fit.finish()?);
     let summary = FieldFitSummary {
         gaussians: fitted.field.len(),
         steps,
         best_step: fitted.best_step,
-        seconds: started.elapsed().as_secs_f64() - fitted.report_seconds,
+        seconds: fitted.seconds,
         parameters: fitted.field.len() * fitted.field.covariance.parameters(),
         peak: fitted.normalisation.scale,
         train: fitted.train,
@@ -225,7 +231,11 @@ fn run_steps(
     host.report(Event::Begun { item: CountedItem::Steps, done: progress.step, total: progress.steps });
     let mut saved = Instant::now();
     while !fit.is_done() {
-        fit.step()?;
+        match fit.step() {
+            // The state is that before the step.
+            Ok(()) | Err(FitError::Stopped) => {}
+            Err(error) => return Err(error.into()),
+        }
         host.report(Event::Fitting(fit.progress()));
         let is_stopping = host.is_stopping();
         if let Some(state_path) = state_path

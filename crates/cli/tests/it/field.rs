@@ -184,6 +184,7 @@ fn nothing_is_replaced_without_force() {
     for more in ["", " --resume"] {
         let refused = workshop.run(&words(&format!("field fit samples.csv -n 2 -o g.safetensors{more}")));
         assert_eq!(refused.code, 2, "{refused:?}");
+        assert!(refused.stderr.contains("g.safetensors.state: "), "{refused:?}");
         assert_eq!(workshop.read("g.safetensors.state"), b"mine");
     }
 }

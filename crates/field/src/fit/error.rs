@@ -58,7 +58,10 @@ pub enum FitError {
         /// Number of the step that failed.
         step: u64,
     },
-    /// The field of a state is invalid.
+    /// The fit was asked to stop.
+    #[error("stopped")]
+    Stopped,
+    /// A field of the fit is invalid.
     #[error(transparent)]
     Field(#[from] FieldError),
     /// A state cannot be read.

@@ -4,6 +4,8 @@
 //! `L_ii`), `∂f/∂raw = w' G`. λ falls to a fifth after a success and rises fourfold after a failure. The matrix is
 //! accumulated in blocks of 64 samples with a fixed partition, so the result does not depend on threads.
 
+use std::sync::atomic::{AtomicBool, Ordering};
+
 use fearless_simd::prelude::*;
 use gausset_compute::at_level;
 use gausset_core::linalg::{cholesky, solve_cholesky};
@@ -49,13 +51,14 @@ impl LmState {
         Ok(Self { field, lambda: 1e-3, loss, is_done: false, gain: 1.0, failed_exchanges: 0 })
     }
 
-    /// One iteration: tries values of λ until the loss decreases.
+    /// One iteration: tries values of λ until the loss decreases. Changes nothing if it is stopped.
     pub(crate) fn iterate(
         &mut self,
         shapes: Shapes,
         compute: &Compute,
         points: &[[f64; 3]],
         values: &[f64],
+        stop: &AtomicBool,
     ) -> Result<(), FitError> {
         let columns = Columns::new(&self.field, shapes);
         if columns.count == 0 {
@@ -64,8 +67,12 @@ impl LmState {
         }
         let (matrix, gradient) = normal_equations(&self.field, &columns, compute, points, values);
         let units = columns.units(&self.field);
+        let mut lambda = self.lambda;
         for _ in 0..MAX_LAMBDA_TRIES {
-            if let Some(delta) = solve(&matrix, &gradient, &columns, &units, self.lambda) {
+            if stop.load(Ordering::Relaxed) {
+                return Err(FitError::Stopped);
+            }
+            if let Some(delta) = solve(&matrix, &gradient, &columns, &units, lambda) {
                 let trial = columns.stepped(&self.field, &delta);
                 if trial.check().is_ok() {
                     let loss = loss(&trial, compute, points, values)?;
@@ -73,13 +80,14 @@ impl LmState {
                         self.is_done = self.loss - loss <= 1e-14 * self.loss;
                         self.gain = (self.loss - loss) / self.loss;
                         (self.field, self.loss) = (trial, loss);
-                        self.lambda = (self.lambda / 5.0).max(1e-12);
+                        self.lambda = (lambda / 5.0).max(1e-12);
                         return Ok(());
                     }
                 }
             }
-            self.lambda *= 4.0;
+            lambda *= 4.0;
         }
+        self.lambda = lambda;
         self.is_done = true;
         Ok(())
     }

@@ -2,7 +2,7 @@
 
 use serde::Serialize;
 
-/// Errors of values against the ground truth over a set of samples.
+/// Errors of values against the ground truth over a set of samples. Errors of no samples are NaN, in JSON `null`.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Serialize)]
 pub struct Metrics {
     /// Number of samples.
@@ -27,7 +27,7 @@ impl Metrics {
     pub fn new(found: &[f64], truth: &[f64], peak: f64) -> Self {
         let n = found.len().min(truth.len());
         if n == 0 {
-            return Self::default();
+            return Self { mse: f64::NAN, mae: f64::NAN, max_error: f64::NAN, ..Self::default() };
         }
         let count = n as f64;
         let mean = |values: &[f64]| values[..n].iter().sum::<f64>() / count;

@@ -16,6 +16,8 @@
 //! bumps: several Gaussians share one bump and others have none. Fitted one by one in a window, each takes the shape of
 //! its bump.
 
+use std::sync::atomic::AtomicBool;
+
 use crate::accel::Leaves;
 use crate::eval::{Compute, Evaluator};
 use crate::field::{CovarianceKind, GaussianField, WeightMode};
@@ -51,6 +53,7 @@ const ZERO_RESIDUAL: f64 = 1e-20;
 /// Input of a pursuit.
 pub(crate) struct Pursuit<'a> {
     pub(crate) compute: &'a Compute,
+    pub(crate) stop: &'a AtomicBool,
     pub(crate) points: &'a [[f64; 3]],
     pub(crate) values: &'a [f64],
     /// Volume of the region of the samples.
@@ -141,7 +144,7 @@ impl Pursuit<'_> {
             if lm.is_done || lm.gain < min_gain {
                 break;
             }
-            lm.iterate(self.shapes, self.compute, self.points, self.values)?;
+            lm.iterate(self.shapes, self.compute, self.points, self.values, self.stop)?;
         }
         Ok(lm)
     }
@@ -225,7 +228,7 @@ impl Pursuit<'_> {
                 if lm.is_done {
                     break;
                 }
-                lm.iterate(self.shapes, self.compute, &points, &values)?;
+                lm.iterate(self.shapes, self.compute, &points, &values, self.stop)?;
             }
             gaussian = lm.field;
         }

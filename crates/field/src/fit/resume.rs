@@ -1,8 +1,10 @@
 //! Writes and reads the state of a fit as a safetensors file. A resumed fit ends with the same bytes.
 //!
 //! Tensors: the field (`means`, `chol`, `weights`), Adam's `m1`, `m2` (N, 10) and `steps` (N), the best field so far
-//! (`best_*`). Metadata: `format` = `gausset-field-fit/1`, step, options, fingerprint of the samples.
+//! (`best_*`). Metadata: `format` = `gausset-field-fit/1`, step, options, fingerprint of the samples, and as `work` the
+//! pairs and seconds so far.
 
+use gausset_io::input::NEVER;
 use gausset_io::text::quote;
 use safetensors::SafeTensors;
 use safetensors::tensor::{Dtype, TensorView};
@@ -64,6 +66,7 @@ impl<'a> FieldFit<'a> {
             ("stopped", u8::from(self.has_converged).to_string()),
             ("options", options_text(&self.options)),
             ("samples", format!("{:016x}", self.fingerprint)),
+            ("work", format!("{} {}", self.pairs, self.seconds())),
         ];
         if let Some(best) = &self.best {
             // `NaN` means "not validated", but is not written to the file.
@@ -96,7 +99,11 @@ impl<'a> FieldFit<'a> {
         options: &FitOptions,
         state: &[u8],
     ) -> Result<Self, FitError> {
-        let mut fit = Self::prepare(compute, samples, options)?;
+        Self::start(compute, samples, options, Some(state), &NEVER)
+    }
+
+    /// Replaces the field and what belongs to it by those of a state.
+    pub(crate) fn restore(&mut self, state: &[u8]) -> Result<(), FitError> {
         let damaged = |what: String| FitError::State { problem: what };
         let unread = |error: ContentError| damaged(error.to_string());
         let not_ours = |error| damaged(format!("not a safetensors file ({error})"));
@@ -107,20 +114,23 @@ impl<'a> FieldFit<'a> {
         if word("format") != FORMAT {
             return Err(damaged(format!("format (expected `{FORMAT}`, found {})", quote(&word("format")))));
         }
-        let expected = [("options", options_text(options)), ("samples", format!("{:016x}", fit.fingerprint))];
+        let expected =
+            [("options", options_text(&self.options)), ("samples", format!("{:016x}", self.fingerprint))];
         for (what, expected) in expected {
             let found = word(what);
             if found != expected {
                 return Err(FitError::OtherFit { what, expected, found });
             }
         }
+        let (mode, covariance) = (self.options.weight_mode, self.options.covariance);
         let field = |prefix: &str| -> Result<GaussianField<f64>, FitError> {
             let name = |tensor: &str| format!("{prefix}{tensor}");
             let (n, weights) = tensor(&tensors, &name("weights"), None).map_err(unread)?;
             let (_, means) = tensor(&tensors, &name("means"), Some((n, 3))).map_err(unread)?;
             let (_, chol) = tensor(&tensors, &name("chol"), Some((n, 6))).map_err(unread)?;
             let (means, chol) = (means.as_chunks().0.to_vec(), chol.as_chunks().0.to_vec());
-            Ok(GaussianField::new(means, chol, weights, options.weight_mode, options.covariance)?)
+            GaussianField::new(means, chol, weights, mode, covariance)
+                .map_err(|error| damaged(error.to_string()))
         };
         let current = field("")?;
         let n = current.len();
@@ -130,16 +140,16 @@ impl<'a> FieldFit<'a> {
                 .map(|v| v[0])
                 .ok_or_else(|| damaged(format!("no {key}")))
         };
-        fit.step = number("step")? as u64;
-        fit.has_converged = number("stopped")? != 0.0;
+        self.step = number("step")? as u64;
+        self.has_converged = number("stopped")? != 0.0;
         if let Some([step, loss]) = numbers::<2>(&metadata, "best").map_err(unread)? {
             let loss = if loss < 0.0 { f64::NAN } else { loss };
-            fit.best = Some(BestField { field: field("best_")?, loss, step: step as u64 });
+            self.best = Some(BestField { field: field("best_")?, loss, step: step as u64 });
         }
         match numbers::<5>(&metadata, "lm").map_err(unread)? {
             Some([lambda, loss, is_done, gain, tried]) => {
-                fit.field = current.cast();
-                fit.lm = Some(LmState {
+                self.field = current.cast();
+                self.lm = Some(LmState {
                     field: current,
                     lambda,
                     loss,
@@ -148,11 +158,14 @@ impl<'a> FieldFit<'a> {
                     failed_exchanges: tried as usize,
                 });
             }
-            None => fit.field = current.cast(),
+            None => self.field = current.cast(),
         }
-        let rows = fit_rows(&tensors, fit.field.len().min(n)).map_err(unread)?;
-        fit.adam = rows;
-        Ok(fit)
+        self.adam = fit_rows(&tensors, self.field.len().min(n)).map_err(unread)?;
+        // States of version 0.2 do not have this.
+        if let Some([pairs, seconds]) = numbers::<2>(&metadata, "work").map_err(unread)? {
+            (self.pairs, self.seconds_before) = (pairs as u64, seconds);
+        }
+        Ok(())
     }
 }
 

@@ -1,6 +1,9 @@
 //! The fit: from samples to a field, step by step.
 
+use std::sync::atomic::AtomicBool;
 use std::time::Instant;
+
+use gausset_io::input::NEVER;
 
 use crate::accel::pass::{Batch, LeafSamples, ListRule, PassMemory, PassOutput, PassResult, SamplePass};
 use crate::accel::{AcceleratedEvaluator, Cutoff, GaussianIndex, SortedPoints, morton_order};
@@ -13,6 +16,7 @@ use crate::fit::lm::{LmState, Shapes};
 use crate::fit::metrics::Metrics;
 use crate::fit::options::{FitOptions, FitSolver, RADIUS};
 use crate::fit::pursuit::{self, Pursuit};
+use crate::fit::result::{FitProgress, FitResult};
 use crate::fit::{density, init, weights};
 use crate::packed::{PackedField, Record};
 use crate::real::K;
@@ -51,6 +55,7 @@ pub(crate) struct BestField {
 #[derive(Debug)]
 pub struct FieldFit<'a> {
     pub(crate) compute: &'a Compute,
+    stop: &'a AtomicBool,
     pub(crate) options: FitOptions,
     pub(crate) normalisation: Normalisation,
     pub(crate) fingerprint: u64,
@@ -75,46 +80,10 @@ pub struct FieldFit<'a> {
     pub(crate) best: Option<BestField>,
     pub(crate) has_converged: bool,
     last_loss: f64,
-    pairs: u64,
-}
-
-/// Progress of a fit.
-#[derive(Clone, Copy, Debug, PartialEq)]
-pub struct FitProgress {
-    /// Steps done so far, 0..=`steps`.
-    pub step: u64,
-    /// Total number of steps.
-    pub steps: u64,
-    /// Number of Gaussians.
-    pub gaussians: usize,
-    /// Mean squared error of the last step's samples, relative to the squared range of the data.
-    pub loss: f64,
-    /// Lowest mean squared error on the validation samples so far.
-    pub validation: Option<f64>,
-}
-
-/// The result of a fit.
-#[derive(Clone, Debug)]
-#[non_exhaustive]
-pub struct FitResult {
-    /// The field, user coordinates: `value = offset + scale f(x)`.
-    pub field: GaussianField<f64>,
-    /// The normalisation of values.
-    pub normalisation: Normalisation,
-    /// Number of steps taken.
-    pub steps: u64,
-    /// Step with the lowest validation loss, whose field is returned.
-    pub best_step: u64,
-    /// Errors on the training samples (validation samples included), value units.
-    pub train: Metrics,
-    /// Errors on the held-out samples, value units.
-    pub test: Metrics,
-    /// Errors on the held-out samples that are not background (above 2 % of the range), value units.
-    pub test_foreground: Metrics,
-    /// Duration of the last evaluation, seconds.
-    pub report_seconds: f64,
-    /// Pairs computed by all steps.
-    pub pairs: u64,
+    /// Pairs computed by steps of Adam, and seconds, both with those before a resumed state.
+    pub(crate) pairs: u64,
+    pub(crate) seconds_before: f64,
+    started: Instant,
 }
 
 impl<'a> FieldFit<'a> {
@@ -123,17 +92,37 @@ impl<'a> FieldFit<'a> {
     /// # Errors
     /// Invalid options or samples.
     pub fn new(compute: &'a Compute, samples: &Samples, options: &FitOptions) -> Result<Self, FitError> {
-        let mut fit = Self::prepare(compute, samples, options)?;
-        fit.initialise(samples)?;
+        Self::start(compute, samples, options, None, &NEVER)
+    }
+
+    /// Begins a fit, or resumes it from a state. This and [`Self::step`] fail with [`FitError::Stopped`] if they notice
+    /// that `stop` is set; the state is then still that before the step.
+    ///
+    /// # Errors
+    /// Invalid options or samples; the state is damaged, or belongs to other samples or options.
+    pub fn start(
+        compute: &'a Compute,
+        samples: &Samples,
+        options: &FitOptions,
+        state: Option<&[u8]>,
+        stop: &'a AtomicBool,
+    ) -> Result<Self, FitError> {
+        let mut fit = Self::prepare(compute, samples, options, stop)?;
+        match state {
+            Some(state) => fit.restore(state)?,
+            None => fit.initialise(samples)?,
+        }
         Ok(fit)
     }
 
     /// Prepares everything except the field.
-    pub(crate) fn prepare(
+    fn prepare(
         compute: &'a Compute,
         samples: &Samples,
         options: &FitOptions,
+        stop: &'a AtomicBool,
     ) -> Result<Self, FitError> {
+        let started = Instant::now();
         options.check()?;
         samples.check()?;
         let bounds = FieldBounds::from_points(&samples.points).ok_or(FitError::TooFew { found: 0 })?;
@@ -187,6 +176,7 @@ impl<'a> FieldFit<'a> {
         };
         Ok(Self {
             compute,
+            stop,
             options: options.clone(),
             normalisation: frame,
             fingerprint: fingerprint(samples),
@@ -210,6 +200,8 @@ impl<'a> FieldFit<'a> {
             has_converged: false,
             last_loss: f64::NAN,
             pairs: 0,
+            seconds_before: 0.0,
+            started,
         })
     }
 
@@ -287,6 +279,7 @@ impl<'a> FieldFit<'a> {
         let (points, values) = self.training_f64.as_ref()?;
         Some(Pursuit {
             compute: self.compute,
+            stop: self.stop,
             points,
             values,
             volume: self.bounds.size().iter().map(|s| s.max(f64::from(self.voxel))).product(),
@@ -322,7 +315,7 @@ impl<'a> FieldFit<'a> {
     /// One step: of Adam, or one iteration of Levenberg-Marquardt.
     ///
     /// # Errors
-    /// The loss is not finite.
+    /// The loss is not finite; the fit was stopped.
     pub fn step(&mut self) -> Result<(), FitError> {
         if self.lm.is_some() {
             self.lm_step()?;
@@ -348,8 +341,9 @@ impl<'a> FieldFit<'a> {
 
     /// One iteration of Levenberg-Marquardt; an exchange of a Gaussian if it is stuck.
     fn lm_step(&mut self) -> Result<(), FitError> {
-        let Some(mut lm) = self.lm.take() else { return Ok(()) };
-        let Some(pursuit) = self.pursuit() else { return Ok(()) };
+        let (Some(lm), Some(pursuit)) = (&self.lm, self.pursuit()) else { return Ok(()) };
+        // A copy: a step that is stopped changes nothing.
+        let mut lm = lm.clone();
         let (points, values) = (pursuit.points, pursuit.values);
         let most = lm.field.len().min(MAX_EXCHANGES);
         if (lm.is_done || lm.gain < pursuit::MIN_EXCHANGE_GAIN) && lm.failed_exchanges < most {
@@ -358,7 +352,7 @@ impl<'a> FieldFit<'a> {
                 None => lm.failed_exchanges += 1,
             }
         } else {
-            lm.iterate(Shapes::Any, self.compute, points, values)?;
+            lm.iterate(Shapes::Any, self.compute, points, values, self.stop)?;
             lm.is_done |= lm.failed_exchanges == most && lm.gain < CONVERGED_GAIN;
         }
         self.last_loss = lm.loss / values.len() as f64;
@@ -510,6 +504,11 @@ impl<'a> FieldFit<'a> {
         Ok(())
     }
 
+    /// Duration of the fit so far, seconds.
+    pub(crate) fn seconds(&self) -> f64 {
+        self.seconds_before + self.started.elapsed().as_secs_f64()
+    }
+
     /// Ends the fit: solves for the weights once more, selects the best field by validation, and measures errors.
     ///
     /// # Errors
@@ -533,6 +532,7 @@ impl<'a> FieldFit<'a> {
             Some(best) => (best.field, best.step),
             None => (self.field.cast(), self.step),
         };
+        let seconds = self.seconds();
         let started = Instant::now();
         let single: GaussianField<f32> = field.cast();
         // Spare samples are not evaluated: they have no part in the fit.
@@ -571,8 +571,9 @@ impl<'a> FieldFit<'a> {
             train,
             test,
             test_foreground,
+            seconds,
             report_seconds,
-            pairs: self.pairs,
+            pairs: self.lm.is_none().then_some(self.pairs),
         })
     }
 }

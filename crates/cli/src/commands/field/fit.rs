@@ -160,6 +160,7 @@ fn table(fitted: &FieldFitSummary, output: &Path) -> Lines {
     let shown = |value: Option<f64>, digits: usize| {
         value.map_or_else(|| "-".to_owned(), |value| format!("{value:.digits$}"))
     };
+    let error = |value: f64| if value.is_nan() { "-".to_owned() } else { format!("{value:.4e}") };
     let rows: Vec<Vec<String>> = [
         ("train", &fitted.train),
         ("held out", &fitted.test),
@@ -173,8 +174,8 @@ fn table(fitted: &FieldFitSummary, output: &Path) -> Lines {
             shown(m.psnr, 2),
             shown(m.r2, 6),
             shown(m.pearson, 6),
-            format!("{:.4e}", m.mse),
-            format!("{:.4e}", m.mae),
+            error(m.mse),
+            error(m.mae),
         ]
     })
     .collect();
