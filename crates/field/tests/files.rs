@@ -113,6 +113,16 @@ fn tables_may_be_separated_in_every_usual_way() {
     }
 }
 
+#[cfg(unix)]
+#[test]
+fn a_name_that_is_no_text_is_read() {
+    use std::os::unix::ffi::OsStrExt as _;
+    let scratch = tempfile::tempdir().unwrap();
+    let path = scratch.path().join(std::ffi::OsStr::from_bytes(b"caf\xe9.csv"));
+    std::fs::write(&path, "1,2,3,4\n").unwrap();
+    assert_eq!(input::read(&path, &ReadRequest::default()).unwrap().samples().values, [4.0]);
+}
+
 #[test]
 fn columns_are_taken_by_their_names_with_units_and_unknown_names_are_refused() {
     let scratch = tempfile::tempdir().unwrap();

@@ -56,11 +56,15 @@ pub fn read(path: &Path, wanted: &ReadRequest<'_>) -> Result<Input, InputError> 
         let volume = slices::read(path, wanted)?;
         return finished(Input::Volume(volume), wanted).map_err(|what| content(what.into()));
     }
+    let mut source = path.to_owned();
     let mut name = path.file_name().map(|n| n.to_string_lossy().into_owned()).unwrap_or_default();
     if format(&name).is_none() {
         // The voxels of a NIfTI pair: its header says what they are.
         match unread::header_of(path) {
-            Some(header) => name = header,
+            Some(header) => {
+                source.set_file_name(&header);
+                name = header;
+            }
             None => return Err(content(unread::no_format(path, &name).into())),
         }
     }
@@ -70,7 +74,7 @@ pub fn read(path: &Path, wanted: &ReadRequest<'_>) -> Result<Input, InputError> 
             resolve_inside(folder, name).map_err(|e| io::Error::new(io::ErrorKind::InvalidInput, e))?;
         read_whole(&path, wanted)
     };
-    let bytes = read_whole(&path.with_file_name(&name), wanted).map_err(io)?;
+    let bytes = read_whole(&source, wanted).map_err(io)?;
     let decoded = catch_decoder_panic(|| decode(&name, &bytes, wanted, &beside));
     decoded.unwrap_or_else(|| Err(ContentError::Decoder.into())).map_err(content)
 }
