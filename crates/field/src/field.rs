@@ -279,6 +279,9 @@ impl<T: Real> GaussianField<T> {
             if let Some(far) = self.means[i].iter().find(|m| (**m).into().abs() > T::MAX_COORDINATE) {
                 return Err(bad("means", (*far).into()));
             }
+            if self.weight(i).abs() > T::MAX_COORDINATE {
+                return Err(bad("weights", self.weights[i].into()));
+            }
             let inverse = inverse_factor(&self.factor(i));
             if inverse.iter().any(|a| !a.is_finite() || a.abs() > T::MAX_COORDINATE) {
                 return Err(FieldError::Singular { index: i, precision: T::NAME });

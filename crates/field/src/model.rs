@@ -102,7 +102,8 @@ impl FieldModel {
         is_good.then(|| inverse.map(|[a, b, c]| [a, b, c, -(a * m[0][3] + b * m[1][3] + c * m[2][3])]))
     }
 
-    /// The bytes of the file. Numbers are stored as f32 if that is accurate enough: coordinates to a thousandth of σ.
+    /// The bytes of the file. Numbers are stored as f32 if that is accurate enough: lengths to a thousandth of σ, and no
+    /// number too large.
     ///
     /// ```
     /// use gausset_field::model::FieldModel;
@@ -116,10 +117,14 @@ impl FieldModel {
     /// ```
     #[must_use]
     pub fn to_bytes(&self) -> Vec<u8> {
-        let largest = self.field.means.as_flattened().iter().fold(0.0f64, |most, v| most.max(v.abs()));
+        let off_diagonals = self.field.chol.iter().flat_map(|c| [c[1], c[3], c[4]]);
+        let lengths = self.field.means.as_flattened().iter().copied().chain(off_diagonals);
+        let largest = lengths.fold(0.0f64, |most, v| most.max(v.abs()));
         let thinnest = self.field.chol.iter().flat_map(|c| [c[0], c[2], c[5]]).fold(f64::INFINITY, f64::min);
-        let is_single =
-            largest * f64::from(f32::EPSILON) < 1e-4 * libm::exp(thinnest) || self.field.is_empty();
+        let is_accurate = largest * f64::from(f32::EPSILON) < 1e-4 * libm::exp(thinnest);
+        let arrays = [self.field.means.as_flattened(), self.field.chol.as_flattened(), &self.field.weights];
+        let are_small = arrays.into_iter().flatten().all(|v| (*v as f32).is_finite());
+        let is_single = (is_accurate && are_small) || self.field.is_empty();
         let n = self.field.len();
         let bytes = |values: &mut dyn Iterator<Item = f64>| -> Vec<u8> {
             match is_single {

@@ -6,7 +6,7 @@ use gausset_compute::SimdLevel;
 use gausset_field::fit::Grid;
 use gausset_field::input::{self, Input, ReadRequest, Volume};
 use gausset_field::model::FieldModel;
-use gausset_field::{Compute, Evaluator};
+use gausset_field::{Compute, CovarianceKind, Evaluator, GaussianField, WeightMode};
 use gausset_testkit::{data_file, testdata_dir};
 
 fn volume(test: &str, name: &str, frame: usize) -> Option<Volume> {
@@ -233,6 +233,23 @@ fn pipes_and_devices_are_refused_wherever_they_are_named() {
         let refusal = detached(scratch.path(), target);
         assert!(refusal.starts_with(&format!("data file \"{target}\": {reason}")), "{refusal}");
     }
+}
+
+#[test]
+fn numbers_too_large_or_thin_for_f32_are_kept_in_f64() {
+    for (weight, l20, l22) in [(1e40, 0.0, 0.0), (1.0, 0.5, -24.0)] {
+        let chol = vec![[0.0, 0.5, 0.0, l20, 0.0, l22]];
+        let kind = CovarianceKind::Full;
+        let field = GaussianField::new(vec![[0.0; 3]], chol, vec![weight], WeightMode::Raw, kind).unwrap();
+        let model = FieldModel::from_field(field);
+        let bytes = model.to_bytes();
+        assert!(String::from_utf8_lossy(&bytes).contains("\"F64\""));
+        assert_eq!(FieldModel::parse(&bytes).unwrap(), model);
+    }
+    let (means, chol) = (vec![[0.0f32; 3]; 2], vec![[0.0; 6]; 2]);
+    let heavy = GaussianField::new(means, chol, vec![1.0, 1e19], WeightMode::Raw, CovarianceKind::Full);
+    let refusal = heavy.unwrap_err().to_string();
+    assert!(refusal.starts_with("weights: row 1: "), "{refusal}");
 }
 
 #[test]
