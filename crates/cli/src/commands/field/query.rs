@@ -10,6 +10,7 @@ use gausset_field::{
     AcceleratedEvaluator, Compute, Cutoff, CutoffReport, FieldError, GaussianField, Real, SortedPoints,
     render,
 };
+use gausset_io::npy;
 use serde::Serialize;
 
 use super::{
@@ -52,7 +53,7 @@ pub(crate) struct QueryArgs {
     /// Accept points outside the bounding box of the field.
     #[arg(long)]
     outside: bool,
-    /// Compute in double precision.
+    /// Compute in double precision, and write it to .npy.
     #[arg(long)]
     f64: bool,
     /// Replace OUT if it exists.
@@ -174,9 +175,12 @@ pub(super) fn run(args: &QueryArgs, console: &Console) -> Result<Status, EarlyEx
         write_bytes(&args.output, text.as_bytes(), args.force)?;
     } else {
         let shape = if args.grad { vec![rows.len(), 4] } else { vec![rows.len()] };
-        let numbers = rows.iter().flatten().map(|v| *v as f32);
-        let bytes = 4 * (rows.len() * rows.first().map_or(0, Vec::len)) as u64;
-        write(&args.output, bytes, args.force, |out| gausset_io::npy::write(out, &shape, numbers))?;
+        let numbers = rows.iter().flatten().copied();
+        let bytes = if args.f64 { 8 } else { 4 } * shape.iter().product::<usize>() as u64;
+        write(&args.output, bytes, args.force, |out| match args.f64 {
+            true => npy::write(out, &shape, numbers),
+            false => npy::write(out, &shape, numbers.map(|v| v as f32)),
+        })?;
     }
     if args.json {
         console.json_or_text(&report, String::new)?;
