@@ -22,7 +22,7 @@ const INK: [u8; 3] = [32, 36, 44];
 pub(super) enum Colours {
     /// From black to white.
     Grey,
-    /// Blue below 0, white at 0, red above.
+    /// Blue below 0, white at 0, red above, grey without a number.
     Error,
 }
 
@@ -32,6 +32,7 @@ impl Colours {
         let byte = |share: f32| (share * 255.0).round() as u8;
         match self {
             Self::Grey => [byte(share); 3],
+            Self::Error if share.is_nan() => [128; 3],
             Self::Error => {
                 let signed = 2.0 * share.clamp(0.0, 1.0) - 1.0;
                 let fade = byte(1.0 - signed.abs());
@@ -164,6 +165,8 @@ mod tests {
         assert_eq!(ink(3), 2 * 64);
         let other = drawn(&panel("truth, z = 3", Colours::Grey));
         assert!(other.rgb != picture.rgb);
+        let without = Panel { values: &[f32::NAN; 64], ..panel("field", Colours::Error) };
+        assert_eq!(drawn(&without).rgb[..3], [128; 3]);
         // A volume of one column has no room for a strip, and is drawn.
         let thin = Panel { size: [1, 64], ..panel("field", Colours::Error) };
         assert_eq!(drawn(&thin).width, 4);

@@ -164,9 +164,10 @@ fn read_truth(path: &Path, args: &SliceArgs, dims: [usize; 3]) -> Result<Volume,
     Ok(volume)
 }
 
-/// Smallest and largest value.
+/// Smallest and largest number; 0 and 0 without numbers.
 fn range(values: &[f32]) -> [f32; 2] {
-    values.iter().fold([f32::INFINITY, f32::NEG_INFINITY], |[lo, hi], v| [lo.min(*v), hi.max(*v)])
+    let numbers = values.iter().copied().filter(|v| v.is_finite());
+    numbers.map(|v| [v, v]).reduce(|[lo, hi], [v, _]| [lo.min(v), hi.max(v)]).unwrap_or_default()
 }
 
 /// Runs `field mip`.
