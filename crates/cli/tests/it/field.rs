@@ -347,6 +347,41 @@ fn a_volume_holds_the_values_at_the_centres_of_its_voxels() {
 }
 
 #[test]
+fn fields_of_a_plane_or_without_a_box_become_volumes_too() {
+    let workshop = TestFolder::empty();
+    let chol = vec![[SIGMA[0].ln(), 0.0, SIGMA[1].ln(), 0.0, 0.0, SIGMA[2].ln()]];
+    let field = GaussianField::new(vec![MEAN], chol, vec![1.0], WeightMode::Raw, CovarianceKind::Full)
+        .expect("a field");
+    // A plane of z = 6 with cells of 1 x 2, and three standard deviations around the mean.
+    let plane = FieldBounds { lo: [0.0, 0.0, 6.0], hi: [5.0, 10.0, 6.0] };
+    for (bounds, dims, origin, spacing) in [
+        (Some(plane), [5, 5, 1], [0.5, 1.0, 6.0], [1.0, 2.0, 1.0]),
+        (Some(plane), [5, 5, 3], [0.5, 1.0, 5.0], [1.0, 2.0, 1.0]),
+        (None, [3, 4, 5], [-1.0, -5.0, 0.0], [3.0, 6.0, 3.0]),
+    ] {
+        let model = FieldModel::from_field(GaussianField { bounds, ..field.clone() });
+        std::fs::write(workshop.path("f.safetensors"), model.to_bytes()).expect("a field file");
+        let [x, y, z] = dims;
+        let shape = format!("--shape {x},{y},{z} --cutoff-error 0 --force");
+        workshop.succeed(&words(&format!("field voxelize f.safetensors -o v.nrrd {shape}")));
+        let found = numbers(&workshop.read("v.nrrd"), x * y * z, 0);
+        for (i, found) in found.iter().enumerate() {
+            let index = [i % x, i / x % y, i / (x * y)];
+            let value = gauss(std::array::from_fn(|k| origin[k] + index[k] as f64 * spacing[k]));
+            // Parameters are f32.
+            assert!((found - value).abs() < 1e-5, "{bounds:?}, {index:?}: {found}, not {value}");
+        }
+    }
+    workshop.succeed(&words("field slice f.safetensors -o s.png"));
+    std::fs::write(workshop.path("points.csv"), "1,2,3\n").expect("points");
+    workshop.succeed(&words("field query f.safetensors points.csv --f64 -o values.npy"));
+    let values = workshop.read("values.npy");
+    assert!(String::from_utf8_lossy(&values).contains("'descr': '<f8'"));
+    let value = f64::from_le_bytes(*values.last_chunk().expect("a number"));
+    assert!((value - gauss([1.0, 2.0, 3.0])).abs() < 1e-7, "{value}");
+}
+
+#[test]
 fn a_field_file_that_lies_about_its_voxels_is_refused_in_one_line() {
     let workshop = TestFolder::empty();
     // More voxels than can be counted; 16 TiB of values, and as much in a plane.

@@ -8,6 +8,7 @@ use gausset_field::input::Affine;
 use gausset_field::model::FieldModel;
 use gausset_field::output::OutputVolume;
 use gausset_field::render::{self, Lattice};
+use gausset_field::{FieldBounds, GaussianField};
 use serde::Serialize;
 
 use super::{CutoffArg, MachineArgs, check_output, failure_in_file, load, parse_cutoff, write};
@@ -71,7 +72,10 @@ const DEFAULT_VOXELS: f64 = 128.0;
 pub(super) fn lattice(model: &FieldModel, shape: Option<[usize; 3]>) -> Result<(Lattice, Affine), Failure> {
     let lattice = match (shape, model.grid, model.field.bounds) {
         (None, Some(grid), _) => Lattice { origin: [0.0; 3], spacing: grid.spacing, dims: grid.dims },
-        (shape, _, Some(bounds)) => {
+        (shape, _, bounds) => {
+            let bounds = bounds.or_else(|| reach(&model.field)).ok_or_else(|| {
+                Failure::new("field", "metadata: no bbox, dims or Gaussians (expected one of these)")
+            })?;
             let size = bounds.size();
             if !size.iter().all(|side| side.is_finite()) {
                 let line = format!("metadata: bbox: too large (expected finite sides, found {bounds:?})");
@@ -82,12 +86,16 @@ pub(super) fn lattice(model: &FieldModel, shape: Option<[usize; 3]>) -> Result<(
                 size.map(|s| ((s / longest * DEFAULT_VOXELS).round() as usize).clamp(1, 128))
             });
             // Voxels are cells: their centres are half a cell inside the box.
-            let spacing: [f64; 3] =
-                std::array::from_fn(|k| if size[k] > 0.0 { size[k] / dims[k] as f64 } else { 1.0 });
-            let origin = std::array::from_fn(|k| bounds.lo[k] + 0.5 * spacing[k]);
+            let mut spacing: [f64; 3] = std::array::from_fn(|k| size[k] / dims[k] as f64);
+            let mut origin = std::array::from_fn(|k| bounds.lo[k] + 0.5 * spacing[k]);
+            // A side of length 0 gets the smallest spacing of the others, with its plane in the middle.
+            let smallest = spacing.into_iter().filter(|s| *s > 0.0).reduce(f64::min).unwrap_or(1.0);
+            for k in (0..3).filter(|&k| size[k] == 0.0) {
+                spacing[k] = smallest;
+                origin[k] = bounds.lo[k] - 0.5 * smallest * (dims[k] - 1) as f64;
+            }
             Lattice { origin, spacing, dims }
         }
-        _ => return Err(Failure::new("field", "metadata: no bbox and no dims (expected one); add --shape")),
     };
     let w = &model.world_from_model;
     let world = std::array::from_fn(|r| {
@@ -97,6 +105,17 @@ pub(super) fn lattice(model: &FieldModel, shape: Option<[usize; 3]>) -> Result<(
         [w[r][0] * s[0], w[r][1] * s[1], w[r][2] * s[2], t]
     });
     Ok((lattice, world))
+}
+
+/// The box of all means and three standard deviations around them.
+fn reach(field: &GaussianField<f64>) -> Option<FieldBounds> {
+    let corners = field.means.iter().enumerate().flat_map(|(i, mean)| {
+        let l = field.factor(i);
+        let rows: [&[f64]; 3] = [&l[..1], &l[1..3], &l[3..]];
+        let sigma = rows.map(|row| row.iter().map(|v| v * v).sum::<f64>().sqrt());
+        [-3.0, 3.0].map(|sigmas| std::array::from_fn(|k| mean[k] + sigmas * sigma[k]))
+    });
+    FieldBounds::from_points(&corners.collect::<Vec<_>>())
 }
 
 /// Runs `field voxelize`.
