@@ -540,6 +540,17 @@ fn mistakes_give_one_line_and_leave_nothing() {
     let query = |model: &str| -> Vec<String> {
         ["field", "query", model, "points.csv", "-o", "out.csv"].map(str::to_owned).to_vec()
     };
+    // Outputs and options are checked before the input is read.
+    for (more, place) in [
+        ("missing/o.safetensors", "missing/o.safetensors: "),
+        ("folder.safetensors --force", "folder.safetensors: "),
+        ("out.safetensors --holdout 2", "--holdout"),
+    ] {
+        std::fs::create_dir_all(workshop.path("folder.safetensors")).expect("a folder");
+        let refused = workshop.run(&words(&format!("field fit nowhere.csv -o {more}")));
+        assert!(refused.code == 2 && refused.stderr.contains(place), "{refused:?}");
+        assert!(!refused.stderr.contains("nowhere.csv: "), "{refused:?}");
+    }
     let mut mistakes: Vec<Vec<String>> = [
         "nan.csv",
         "empty.csv",

@@ -16,7 +16,7 @@ use gausset::Failure;
 use gausset_compute::SimdLevel;
 use gausset_field::model::FieldModel;
 use gausset_field::{Compute, Cutoff, FieldError};
-use gausset_io::atomic::{AtomicWriter, Disk, Overwrite, WriteOptions, check_free, write_atomic_with};
+use gausset_io::atomic::{AtomicWriter, Disk, Overwrite, WriteOptions, write_atomic_with};
 
 use crate::EarlyExit;
 use crate::console::Console;
@@ -153,11 +153,12 @@ const fn overwrite(force: bool) -> Overwrite {
     if force { Overwrite::Replace } else { Overwrite::Refuse }
 }
 
-/// Refuses output names with other extensions, and existing files unless forced. Called before the computation.
+/// Refuses output names with other extensions, folders, names in folders that do not exist, and existing files unless
+/// forced. Called before the computation.
 fn check_output(path: &Path, endings: &[&str], force: bool) -> Result<(), Failure> {
     let name = path.to_string_lossy().to_lowercase();
     if endings.iter().any(|ending| name.ends_with(ending)) || path.starts_with("/dev") {
-        return Ok(check_free(&Disk, path, overwrite(force))?);
+        return Ok(gausset_io::atomic::check_output(&Disk, path, overwrite(force))?);
     }
     let line = format!(
         "{}: name: unknown format (expected a name that ends in {})",
