@@ -276,6 +276,7 @@ fn format_stage(stage: &Stage) -> String {
         }
         Stage::NoFieldState(path) => format!("{}: no such file; the fit starts at step 0", path.display()),
         Stage::GoOn(run) => format!("resuming the run in {}", run.display()),
+        Stage::AlignedAlready => "the alignment is already finished".to_owned(),
         Stage::RunFolderChosen(run) => format!("run folder: {}", run.display()),
         Stage::TrainedAlready => "the training is already finished".to_owned(),
         Stage::StoppedBeforeTraining => TrainError::Stopped.to_string(),

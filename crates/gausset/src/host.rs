@@ -111,6 +111,8 @@ pub enum Stage {
         /// Name and version of the aligner.
         tool: String,
     },
+    /// An earlier job has finished the alignment.
+    AlignedAlready,
     /// The samples of a field fit were read.
     FieldInput {
         /// The input file.

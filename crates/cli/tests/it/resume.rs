@@ -360,9 +360,16 @@ fn an_alignment_leaves_the_files_of_others_where_they_are() {
     assert_eq!(new, ["sparse/0/images.bin", "sparse/0/points3D.bin"]);
 
     // In a folder created by Gausset the same command may run again.
-    for _ in 0..2 {
-        succeed(&workshop, &["align", "photos", "-o", "ours"]);
-    }
+    succeed(&workshop, &["align", "photos", "-o", "ours"]);
+    // A finished alignment is kept; only --force replaces it, also by one with other options.
+    let asked = calls(&workshop, "colmap");
+    let again = succeed(&workshop, &["align", "photos", "-o", "ours"]);
+    assert!(again.stderr.contains("already finished") && again.stdout.contains('8'), "{again:?}");
+    let other = ["align", "photos", "-o", "ours", "--single-camera"];
+    refused(&workshop, "ours", &other, &["single-camera = false (given: true)", "--force"]);
+    assert_eq!(calls(&workshop, "colmap"), asked);
+    succeed(&workshop, &["align", "photos", "-o", "ours", "--force"]);
+    assert!(calls(&workshop, "colmap") > asked);
     let names: Vec<String> = tree(&workshop.path("ours")).into_keys().collect();
     let expected = [".gausset", "align.json", "cameras.bin", "images.bin", "points3D.bin"];
     assert_eq!(names, expected.map(|name| format!("sparse/0/{name}")));

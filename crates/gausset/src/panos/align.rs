@@ -5,7 +5,7 @@ use std::io::Write;
 use std::path::{Path, PathBuf};
 
 use gausset_core::Pose;
-use gausset_io::atomic::{Disk, Overwrite, check_free, write_atomic};
+use gausset_io::atomic::{Disk, FileSystem, Overwrite, WriteError, check_free, write_atomic};
 use gausset_io::dataset::Georeference;
 use gausset_io::dataset::colmap::ModelFormat;
 use gausset_io::input;
@@ -22,6 +22,7 @@ use gausset_sfm::align::{
 use gausset_sfm::model::{CheckedModel, FrameImages};
 use gausset_sfm::track::TrackFit;
 use gausset_sfm::{AlignmentTool, ImportedMatches, PairChoice, masks_in};
+use serde_json::json;
 
 use super::alignment::{PanoAlignment, unregistered};
 use super::compare;
@@ -29,7 +30,7 @@ use super::prior_knowledge::{self, PriorKnowledge};
 use super::track;
 use crate::aligner::{AlignerOptions, run_tool};
 use crate::frame_selection::with_advice;
-use crate::{Event, Failure, Host, georeference, records};
+use crate::{Event, Failure, Host, Stage, georeference, records};
 
 /// File name of the poses.
 const POSES: &str = "poses.json";
@@ -54,7 +55,9 @@ fn fingerprint(folder: &Path, tool: &AlignerOptions, known: &PriorKnowledge) -> 
     if let Some(aligner) = tool.non_default_aligner() {
         text.extend(format!("aligner {aligner}").bytes());
     }
-    let said = known.record().into_iter().filter(|(_, value)| !value.is_null());
+    let files = [("poses", &known.poses), ("matches", &known.matches), ("database", &known.database)];
+    let files = files.map(|(key, path)| (key, json!(path.as_deref().map(records::canonical_path))));
+    let said = known.record().into_iter().chain(files).filter(|(_, value)| !value.is_null());
     let said: String = said.map(|(key, value)| format!("{key} {value} ")).collect();
     match said.is_empty() {
         true => fnv1a(&text),
@@ -125,12 +128,42 @@ pub fn align_and_compare(
     })
 }
 
-/// Aligns the views in a folder and writes `sparse/0` and `poses.json`. Uses the prior knowledge in `known`.
+/// Aligns the views in a folder and writes `sparse/0` and `poses.json`. Uses the prior knowledge in `known`. A finished
+/// alignment of the same views and options is kept, unless it is replaced.
 ///
 /// # Errors
-/// Not a folder of views, no COLMAP, no matching pair of images, a model that Gausset did not create, or the job was
-/// asked to stop.
+/// Not a folder of views, no COLMAP, no matching pair of images, a model that Gausset did not create or made of other
+/// views or options, or the job was asked to stop.
 pub fn align(
+    folder: &Path,
+    known: &PriorKnowledge,
+    options: &AlignerOptions,
+    overwrite: Overwrite,
+    host: &mut Host<'_>,
+) -> Result<AlignedPoses, Failure> {
+    let poses_file = poses_path(folder);
+    let is_ours = ownership::is_gausset_owned(&records::model_folder(folder), records::MODEL_PURPOSE);
+    if overwrite == Overwrite::Refuse
+        && is_ours
+        && let Ok(poses) = AlignedPoses::read(&poses_file)
+    {
+        // The contents of files of prior knowledge are not compared.
+        let has_files = *known != PriorKnowledge::default();
+        if !has_files && poses.input == fingerprint(folder, options, known) {
+            host.stage(Stage::AlignedAlready);
+            return Ok(poses);
+        }
+        let line = format!(
+            "{}: exists, of views, options or files that may be others; align again with ⟨force⟩",
+            poses_file.display()
+        );
+        return Err(Failure::new("other-options", line));
+    }
+    align_anew(folder, known, options, overwrite, host)
+}
+
+/// As [`align`], but replaces a finished alignment.
+pub(super) fn align_anew(
     folder: &Path,
     known: &PriorKnowledge,
     options: &AlignerOptions,
@@ -263,6 +296,11 @@ fn align_views(
         host.warn("poses", "points: none could be triangulated; these poses do not belong to these images (other axes, mirrored, other names), or the images have too few features");
     }
     records::claim_model(folder, overwrite)?;
+    if poses_file.is_file() {
+        // Poses say that the model is complete.
+        let failed = |source| WriteError::Io { path: poses_file.clone(), action: "remove", source };
+        Disk.remove(&poses_file).map_err(failed)?;
+    }
     model.write(&model_folder, &job.frames)?;
     records::write_georeference(&model_folder, place.as_ref())?;
     let text = serde_json::to_string_pretty(&poses).unwrap_or_default();

@@ -162,7 +162,7 @@ pub fn run(options: &PanoOptions, conditions: RunSettings, host: &mut Host<'_>) 
     let has_skipped = cut_views(&cut, &source, Stage::CutForAlignment, host)?;
     let poses = match earlier_poses(options, &folders)? {
         Some(poses) => poses,
-        None => align::align(&folders.align, &options.known, &options.tool, options.overwrite, host)?,
+        None => align::align_anew(&folders.align, &options.known, &options.tool, options.overwrite, host)?,
     };
     let alignment = PanoAlignment::new(&poses, records::model_folder(&folders.align));
     host.report(Event::PanosAligned(Box::new(alignment.clone())));

@@ -37,7 +37,7 @@ use crate::footage_options::SelectionOptions;
 use crate::frame_selection::Rates;
 use crate::records::OutputFolder;
 use crate::training::{self, RunSettings, Trained};
-use crate::{Event, Failure, Host, records};
+use crate::{Event, Failure, Host, Stage, records};
 
 /// Which pairs of photographs are matched.
 #[derive(Clone, Debug, Default, PartialEq, Eq)]
@@ -234,18 +234,26 @@ impl PhotoOptions {
     }
 }
 
-/// Aligns photographs or video frames and writes `OUTPUT/sparse/0`.
+/// Aligns photographs or video frames and writes `OUTPUT/sparse/0`. A complete model with these options is kept.
 ///
 /// # Errors
-/// Unusable images or video, no COLMAP where it is asked for, no matching pair of images, a folder that Gausset did not create, or the job
-/// was asked to stop.
+/// Unusable images or video, no COLMAP where it is asked for, no matching pair of images, a folder that Gausset did not
+/// create, a model with other options, or the job was asked to stop.
 pub fn align(options: &PhotoOptions, host: &mut Host<'_>) -> Result<PhotoAlignment, Failure> {
     let _reading = InputFiles::new(options.lens.inputs().chain([&options.photos]));
     let _folder = OutputFolder::new(&options.output);
     let aligned = images::source(options, host).and_then(|source| {
         let _lock = records::lock(&options.output)?;
         let pictures = images::prepare_images(options, source, host)?;
-        model::align(options, &pictures, &pictures.frames, host)
+        let frames = &pictures.frames;
+        if options.overwrite == Overwrite::Refuse {
+            records::check_model_folder(&options.output, Overwrite::Refuse)?;
+            if let Some(known) = model::existing_model(options, &pictures, frames)? {
+                host.stage(Stage::AlignedAlready);
+                return Ok(model::summarise(options, &known, &pictures));
+            }
+        }
+        model::align(options, &pictures, frames, host)
     });
     host.unless_stopped(aligned)
 }

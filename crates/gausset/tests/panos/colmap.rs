@@ -239,7 +239,7 @@ if [ \"$last\" = --version ]; then echo '{\"event\": \"version\", \"version\": \
         let stand_in = place.text("colmap").replace("[ \"$1\" = mapper ]", "[ \"$1\" = global_mapper ]");
         std::fs::write(place.path("colmap"), stand_in).unwrap();
         let align = |mapper| {
-            place.try_align(&colmap(&place, mapper), &PriorKnowledge::default(), Overwrite::Refuse).0
+            place.try_align(&colmap(&place, mapper), &PriorKnowledge::default(), Overwrite::Replace).0
         };
         let refused = align(Mapper::Incremental);
         assert!(refused.is_err_and(|failure| failure.message.contains("none of 3 could be aligned")));
@@ -268,9 +268,14 @@ if [ \"$last\" = --version ]; then echo '{\"event\": \"version\", \"version\": \
         assert!(refused.contains("w/poses.json: output: exists already"), "{refused}");
         assert!(!place.path("calls").exists() && !place.path("w/sparse").exists());
         std::fs::remove_file(place.path("w/poses.json")).unwrap();
-        for _ in 0..2 {
-            align(Overwrite::Refuse).unwrap();
-        }
+        align(Overwrite::Refuse).unwrap();
+        // A finished alignment is kept; only force replaces it by one with other options.
+        std::fs::remove_file(place.path("calls")).unwrap();
+        align(Overwrite::Refuse).unwrap();
+        let known = PriorKnowledge::default();
+        let refused = place.try_align(&colmap(&place, Mapper::Auto), &known, Overwrite::Refuse).0;
+        assert!(refused.is_err_and(|failure| failure.code == "other-options"));
+        assert!(!place.path("calls").exists());
         assert_eq!(place.read("w/sfm/thesis.txt"), b"mine");
         // By force a model is written to a folder with other files.
         std::fs::remove_file(place.path("w/sparse/0/.gausset")).unwrap();

@@ -234,6 +234,6 @@ impl Place {
 
     /// Aligns with the stand-in for pycolmap.
     pub(crate) fn align_with(&self, known: &PriorKnowledge) -> (Result<AlignedPoses, Failure>, String) {
-        self.try_align(&self.stand_in(), known, Overwrite::Refuse)
+        self.try_align(&self.stand_in(), known, Overwrite::Replace)
     }
 }

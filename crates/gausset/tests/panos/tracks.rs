@@ -342,7 +342,7 @@ fn the_room_by_poses_and_a_track() {
     assert!(refused.is_err_and(|failure| failure.message.contains("cut.db: database: cannot be read")));
     for (file, refine) in [("given.csv", false), ("near.csv", true)] {
         let known = PriorKnowledge { refine, ..known(&place, file, Some(ON_TRACK)) };
-        let poses = place.try_align(&tool, &known, Overwrite::Refuse).0.unwrap();
+        let poses = place.try_align(&tool, &known, Overwrite::Replace).0.unwrap();
         let (scale, worst) =
             (path_length(&all_poses(&poses)) / path_length(&truth()), worst_on_earth(&poses));
         let error = reprojection_errors(&place.model("w/sparse/0")).expect("points");
