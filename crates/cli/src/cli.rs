@@ -86,7 +86,7 @@ fn with_negative_numbers(command: clap::Command) -> clap::Command {
 }
 
 /// Arguments that name files to write.
-const OUTPUT_ARGUMENTS: [&str; 6] = ["output", "sheet", "csv", "profile", "keep", "events"];
+const OUTPUT_ARGUMENTS: [&str; 7] = ["output", "sheet", "csv", "profile", "keep", "events", "sky_image"];
 /// Arguments whose folders may be written to. Their jobs know which files of the folder they read.
 const READ_WRITE_ARGUMENTS: [&str; 7] = ["data", "folder", "input", "photos", "resume", "run", "views_of"];
 
@@ -137,8 +137,26 @@ fn find_command<'a>(definition: &'a clap::Command, arguments: &[OsString]) -> &'
 
 #[cfg(test)]
 mod tests {
+    use super::*;
+
     #[test]
     fn the_definition_is_consistent() {
-        super::definition().debug_assert();
+        definition().debug_assert();
+    }
+
+    #[test]
+    fn files_to_write_are_no_inputs() {
+        fn check(command: &clap::Command) {
+            for argument in command.get_arguments() {
+                let help = argument.get_help().map(ToString::to_string).unwrap_or_default();
+                let is_path = argument.get_value_parser().type_id() == TypeId::of::<PathBuf>();
+                let is_written =
+                    is_path && ["Output", "Write", "Also write"].iter().any(|word| help.starts_with(word));
+                let id = argument.get_id().as_str();
+                assert!(!is_written || OUTPUT_ARGUMENTS.contains(&id), "{}: {id}", command.get_name());
+            }
+            command.get_subcommands().for_each(check);
+        }
+        check(&definition());
     }
 }

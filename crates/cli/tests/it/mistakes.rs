@@ -164,6 +164,7 @@ convert held/splats.ply out.ply --scale 0
 convert held/splats.ply out.splat --morton
 convert held/splats.ply out.spz --min-psnr 0
 convert held/splats.ply out.spz --min-psnr 200
+convert held/splats.ply out.spz --device cpu --max-gpu-memory 4GiB
 convert held/splats.ply out.ply --filter-sphere 0,0,0,1
 clean held -o out.xyz
 clean held -o out.ksplat

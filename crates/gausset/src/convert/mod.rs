@@ -186,6 +186,10 @@ pub fn convert(options: &ConvertOptions, host: &mut Host<'_>) -> Result<Conversi
     let write = WriteOptions { label: "splats", overwrite: options.overwrite(), ..WriteOptions::default() };
     check_free(&Disk, output, write.overwrite)?;
     options.check_sky_image()?;
+    if options.device != DeviceOptions::default() {
+        // Refused as early as where something is rendered.
+        options.device.engine(options.threads as usize)?;
+    }
     let load = LoadOptions { spz_frame: options.spz_frame, ..LoadOptions::default() };
     let mut document = splat::load(&input, &load)?;
     for line in document.report.lines(&input) {
