@@ -165,7 +165,8 @@ pub(crate) fn unfolded(command: Command) -> Command {
     command.mut_args(|arg| arg.hide_short_help(false).hide_long_help(false))
 }
 
-fn for_sub_commands(command: Command, change: fn(Command) -> Command) -> Command {
+/// The command with a change of its sub-commands.
+pub(crate) fn for_sub_commands(command: Command, change: fn(Command) -> Command) -> Command {
     let names: Vec<String> = command.get_subcommands().map(|inner| inner.get_name().to_owned()).collect();
     names.into_iter().fold(command, |command, name| command.mut_subcommand(name, change))
 }

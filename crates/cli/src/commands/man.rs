@@ -5,12 +5,13 @@ use std::path::{Path, PathBuf};
 use clap::Args;
 use clap_mangen::Man;
 use gausset::Failure;
-use gausset_io::atomic::{Disk, FileSystem, Overwrite, WriteOptions, plain_reason, write_atomic_with};
+use gausset_io::atomic::{Disk, FileSystem, WriteOptions, plain_reason, write_atomic_with};
 
-use crate::EarlyExit;
+use super::overwrite;
 use crate::console::Console;
 use crate::exit::Status;
 use crate::lines::Lines;
+use crate::{EarlyExit, help_levels};
 
 const AFTER_HELP: &str = "\
 Examples:
@@ -34,9 +35,16 @@ pub(crate) struct ManArgs {
 
 /// Runs the command.
 pub(crate) fn run(args: &ManArgs, mut root: clap::Command, console: &Console) -> Result<Status, EarlyExit> {
+    // Pages show the options of all levels; `help` has none, as its pages would repeat the others.
+    root = without_help_command(help_levels::unfolded(root));
     root.build();
     match &args.output {
-        Some(folder) => write_pages(folder, args.force, &root, console)?,
+        Some(folder) => {
+            Disk.create_folder(folder).map_err(|error| {
+                Failure::new("write", format!("{}: folder: {}", folder.display(), plain_reason(&error)))
+            })?;
+            write_pages(folder, args.force, root, console)?;
+        }
         None => print_page(&args.command, root, console)?,
     }
     Ok(Status::Done)
@@ -58,22 +66,29 @@ fn print_page(names: &[String], root: clap::Command, console: &Console) -> Resul
     console.result(Lines::from_text(&String::from_utf8_lossy(&text)))
 }
 
-/// Writes the pages of all commands.
-fn write_pages(folder: &Path, force: bool, root: &clap::Command, console: &Console) -> Result<(), EarlyExit> {
-    Disk.create_folder(folder).map_err(|error| {
-        Failure::new("write", format!("{}: folder: {}", folder.display(), plain_reason(&error)))
-    })?;
-    let overwrite = if force { Overwrite::Replace } else { Overwrite::Refuse };
-    let options = WriteOptions { overwrite, ..WriteOptions::default() };
-    for page in visible(root).chain([root]).cloned() {
-        // After `build`, sub-commands have their full name: `gausset-train`.
-        let name = page.get_display_name().unwrap_or_else(|| page.get_name()).to_owned();
-        let path = folder.join(format!("{name}.1"));
-        let man = Man::new(page);
-        write_atomic_with(&Disk, &path, &options, |mut file| man.render(&mut file)).map_err(Failure::from)?;
-        console.note(path.display().to_string());
+/// Writes the pages of a command and of all commands below it.
+fn write_pages(
+    folder: &Path,
+    force: bool,
+    command: clap::Command,
+    console: &Console,
+) -> Result<(), EarlyExit> {
+    for inner in visible(&command).cloned() {
+        write_pages(folder, force, inner, console)?;
     }
+    // After `build`, sub-commands have their full name: `gausset-train`.
+    let name = command.get_display_name().unwrap_or_else(|| command.get_name()).to_owned();
+    let path = folder.join(format!("{name}.1"));
+    let man = Man::new(command);
+    let options = WriteOptions { overwrite: overwrite(force), ..WriteOptions::default() };
+    write_atomic_with(&Disk, &path, &options, |mut file| man.render(&mut file)).map_err(Failure::from)?;
+    console.note(path.display().to_string());
     Ok(())
+}
+
+/// The command and those below it without the sub-command `help`.
+fn without_help_command(command: clap::Command) -> clap::Command {
+    help_levels::for_sub_commands(command, without_help_command).disable_help_subcommand(true)
 }
 
 /// The sub-commands that help lists.

@@ -86,6 +86,19 @@ fn every_command_has_a_manual_page() {
     {
         assert!(workshop.path(&format!("pages/{page}.1")).is_file(), "{page}");
     }
+    // All options have a text, and all pages that a page names exist.
+    for entry in std::fs::read_dir(workshop.path("pages")).expect("a folder") {
+        let path = entry.expect("an entry").path();
+        let page = std::fs::read_to_string(&path).expect("text").replace("\\-", "-");
+        let lines: Vec<&str> = page.lines().collect();
+        for pair in lines.windows(3).filter(|pair| pair[0] == ".TP") {
+            assert!(!pair[2].is_empty() && !pair[2].starts_with('.'), "{}: {pair:?}", path.display());
+        }
+        for name in lines.iter().filter_map(|line| line.strip_suffix("(1)")) {
+            assert!(workshop.path(&format!("pages/{name}.1")).is_file(), "{}: {name}", path.display());
+        }
+    }
+    assert!(workshop.path("pages/gausset-pano-split.1").is_file());
     // Without a folder, one page is printed and no file is written.
     let printed = workshop.succeed(&["man", "train"]).stdout;
     assert_eq!(printed.trim_end(), train.trim_end());
