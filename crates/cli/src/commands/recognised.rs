@@ -5,6 +5,7 @@ use std::path::{Path, PathBuf};
 
 use gausset::Failure;
 use gausset::photos::{FullSphere, PhotographList, full_sphere_of, full_sphere_of_folder};
+use gausset::report;
 use gausset::saved_run::SavedRun;
 use gausset_field::fit::Samples;
 use gausset_field::input::{self as field_input, Input, ReadRequest};
@@ -14,14 +15,14 @@ use gausset_io::image::read_header;
 use gausset_io::input;
 use gausset_io::metrics_log::read_metrics;
 use gausset_io::ownership;
-use gausset_io::run_folder::CONFIG_START;
+use gausset_io::run_folder::{CONFIG_START, EVALUATION_MARKER};
 use gausset_io::splat;
+use gausset_io::text::shell_quote;
 use gausset_pano::projection::is_panorama_size;
 use serde::Serialize;
 use serde_json::Value;
 
 use crate::numbers::{counted, grouped};
-use crate::shell::shell_quote;
 
 /// Maximum size of a text file that is read, bytes.
 const MAX_TEXT_BYTES: u64 = 64 << 20;
@@ -80,6 +81,10 @@ impl RecognisedFile {
             let run = folder.parent().filter(|run| SavedRun::is_run_folder(run));
             let resume = run.map(|run| command("train --resume", run));
             return Some(Self::new("checkpoints", "checkpoints of a run", resume.as_slice()));
+        }
+        if let Some(run) = run_of_renders(folder) {
+            let what = format!("renders of the run {}, not photographs", run.display());
+            return Some(Self::new("renders", what, &[command("view", run)]));
         }
         let inside = ["images", "frames", "photos"].map(|name| folder.join(name));
         let has_own = |folder: &Path| files_of(folder).iter().any(|file| is_image(file));
@@ -168,6 +173,9 @@ impl RecognisedFile {
 
     /// Recognises a file that is not a splat file.
     pub(super) fn recognise_file(file: &Path) -> Option<Self> {
+        if let Some(found) = Self::recognise_file_of_run(file) {
+            return Some(found);
+        }
         let start = read_start(file)?;
         match extension(file).as_str() {
             "jsonl" => Self::recognise_log(file),
@@ -190,11 +198,18 @@ impl RecognisedFile {
                 let slice = format!("{} -o slice.png", command("field slice", file));
                 Some(Self::new("field", "a Gaussian field", &[slice, command("field info", file)]))
             }
+            "html" | "htm" if report::is_report_page(file) => {
+                Some(Self::new("report", "the report of a run, a page for browsers", &[]))
+            }
             _ if is_image(file) => {
                 let header = read_header(file).ok()?;
                 let what = format!("an image of {}x{} px", header.width, header.height);
                 let folder = file.parent().filter(|folder| !folder.as_os_str().is_empty());
                 let folder = folder.unwrap_or(Path::new("."));
+                if let Some(run) = run_of_renders(folder) {
+                    let what = format!("{what}, a render of the run {}", run.display());
+                    return Some(Self::new("render", what, &[command("view", run)]));
+                }
                 let preview = || format!("{} --page", command("pano preview", file));
                 let (kind, commands) = match full_sphere_of(file) {
                     None if is_panorama_size([header.width, header.height]) => (
@@ -257,15 +272,21 @@ impl RecognisedFile {
             let run = file.parent().and_then(Path::parent).filter(|run| SavedRun::is_run_folder(run));
             return Some(Self::new("evaluation", what, run.map(|run| command("eval", run)).as_slice()));
         }
+        None
+    }
+
+    /// Recognises a file of a run by its name.
+    fn recognise_file_of_run(file: &Path) -> Option<Self> {
         let run = file.parent().filter(|run| SavedRun::is_run_folder(run))?;
-        let name = file.file_name()?.to_str()?;
-        match name {
-            "profile.json" | "trace.json" => {
-                Some(Self::new("profile", "the profile of a run", &[command("profile", run)]))
-            }
-            "gains.json" => Some(Self::new("gains", "the exposure gains of a run", &[command("info", run)])),
-            _ => None,
-        }
+        let (kind, what, name) = match file.file_name()?.to_str()? {
+            "profile.json" | "profile.csv" => ("profile", "the profile of a run", "profile show"),
+            "trace.json" => ("profile", "the trace of a run, for https://ui.perfetto.dev", "profile show"),
+            "gains.json" => ("gains", "the exposure gains of a run", "info"),
+            "confidence.json" => ("confidence", "what the photographs of a run confirm", "report"),
+            "fingerprint.txt" => ("fingerprint", "the training data of a run", "info"),
+            _ => return None,
+        };
+        Some(Self::new(kind, what, &[command(name, run)]))
     }
 
     fn recognise_checkpoint(file: &Path) -> Option<Self> {
@@ -351,6 +372,14 @@ fn command(name: &str, path: &Path) -> String {
 /// File extension in lower case, without its dot.
 fn extension(file: &Path) -> String {
     file.extension().and_then(|end| end.to_str()).unwrap_or_default().to_ascii_lowercase()
+}
+
+/// The run whose images are in this folder: those of an evaluation, or of `render` where it writes by default.
+fn run_of_renders(folder: &Path) -> Option<&Path> {
+    let is_evaluation = ownership::is_gausset_owned(folder, EVALUATION_MARKER);
+    let is_render = folder.file_name().is_some_and(|name| name == "render");
+    let mut above = folder.ancestors().skip(1).take(if is_evaluation { 2 } else { 1 });
+    above.find(|run| (is_evaluation || is_render) && SavedRun::is_run_folder(run))
 }
 
 fn is_image(file: &Path) -> bool {

@@ -17,7 +17,9 @@ fn info_knows_what_the_program_makes_and_reads_and_the_command_for_it() {
     std::fs::create_dir(workshop.path("my demo")).expect("a folder");
     std::fs::rename(workshop.path("data"), workshop.path("my demo/data")).expect("the scene");
     std::fs::write(workshop.path("my demo/data/demo.json"), "{}").expect("the note");
-    workshop.succeed(&["train", "my demo/data", "-o", "my demo/run", "--steps", "12", "-q"]);
+    workshop.succeed(&["train", "my demo/data", "-o", "my demo/run", "--steps", "12", "--profile", "-q"]);
+    std::fs::write(workshop.path("my demo/run/confidence.json"), "{}").expect("a file");
+    workshop.succeed(&["render", "my demo/run", "-q"]);
     let step = checkpoints(&workshop.path("my demo/run"))[0];
     std::fs::create_dir(workshop.path("walk")).expect("a folder");
     write_walk(&workshop.path("walk"), 2);
@@ -53,6 +55,14 @@ fn info_knows_what_the_program_makes_and_reads_and_the_command_for_it() {
         ),
         ("my demo/run/eval/metrics.json", "evaluation", "gausset eval 'my demo/run'"),
         ("my demo/run/metrics.json", "report-metrics", "gausset report 'my demo/run'"),
+        ("my demo/run/profile.json", "profile", "gausset profile show 'my demo/run'"),
+        ("my demo/run/profile.csv", "profile", "gausset profile show 'my demo/run'"),
+        ("my demo/run/trace.json", "profile", "gausset profile show 'my demo/run'"),
+        ("my demo/run/fingerprint.txt", "fingerprint", "gausset info 'my demo/run'"),
+        ("my demo/run/confidence.json", "confidence", "gausset report 'my demo/run'"),
+        ("my demo/run/eval", "renders", "gausset view 'my demo/run'"),
+        ("my demo/run/eval/contact_sheet.png", "render", "gausset view 'my demo/run'"),
+        ("my demo/run/render", "renders", "gausset view 'my demo/run'"),
         ("splats", "splat-files", "gausset info splats/a.ply"),
         ("walk", "panoramas", "gausset pano run walk -o scene/"),
         ("walk/p0.jpg", "picture", "gausset pano preview walk/p0.jpg --page"),
@@ -71,6 +81,7 @@ fn info_knows_what_the_program_makes_and_reads_and_the_command_for_it() {
         let text = workshop.succeed(&["info", path]).stdout;
         assert!(text.starts_with("what") && text.contains(command), "{path}: {text}");
     }
+    assert_eq!(info(&workshop, "my demo/run/report.html")["kind"], "report");
     std::fs::create_dir(workshop.path("phone")).expect("a folder");
     std::fs::write(workshop.path("phone/a.heic"), b"\0\0\0\x18ftypheic").expect("a file");
     let heic = info(&workshop, "phone")["what"].to_string();

@@ -63,7 +63,7 @@ pub fn write_report(options: &ReportOptions, host: &mut Host<'_>) -> Result<Repo
     let _lock = if options.output.is_none() { Some(run.lock_shared()?) } else { None };
     let path = options.output.clone().unwrap_or_else(|| report_path(&run.folder));
     let overwrite = |is_ours| if is_ours { Overwrite::Replace } else { options.overwrite };
-    check_free(&Disk, &path, overwrite(is_ours(&path)))?;
+    check_free(&Disk, &path, overwrite(is_report_page(&path)))?;
     let for_programs = match options.output {
         None => {
             let path = report_metrics_path(&run.folder);
@@ -78,7 +78,7 @@ pub fn write_report(options: &ReportOptions, host: &mut Host<'_>) -> Result<Repo
     let data = DataLocation::for_viewing(None, options.images.as_deref());
     let with_splats = options.splats.then_some(data);
     let page = page::html(&run, &content, &numbers, with_splats, host)?;
-    let written = write(&path, &page, overwrite(is_ours(&path)))?;
+    let written = write(&path, &page, overwrite(is_report_page(&path)))?;
     if let Some((path, overwrite)) = for_programs {
         write(&path, &numbers.to_json(), overwrite)?;
     }
@@ -86,7 +86,8 @@ pub fn write_report(options: &ReportOptions, host: &mut Host<'_>) -> Result<Repo
 }
 
 /// Whether a file is a report written by Gausset. A page of a scene holds splats.
-fn is_ours(path: &Path) -> bool {
+#[must_use]
+pub fn is_report_page(path: &Path) -> bool {
     let mut start = Vec::new();
     let read =
         input::open(path, input::NO_LIMIT).and_then(|file| file.take(HEAD_BYTES).read_to_end(&mut start));
