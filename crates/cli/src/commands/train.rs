@@ -34,6 +34,10 @@ Examples:
   gausset train --config run/config.toml -o again/       repeat a run, with identical bytes
 Ctrl-C saves a checkpoint and stops; a second Ctrl-C stops immediately.";
 
+/// Arguments that have no effect on a part of a run in blocks.
+const OF_WHOLE_RUNS: [&str; 7] =
+    ["profile", "viewer", "viewer_share", "viewer_linger", "listen", "allow_host", "allow_frame"];
+
 const SHORT_HELP: &str =
     "gausset train photos/ -o run/      photos/ holds images/ and sparse/0/, or transforms.json";
 
@@ -57,10 +61,13 @@ pub(crate) struct TrainArgs {
     #[arg(long, alias = "overwrite", short_aliases = ['y', 'w'])]
     force: bool,
     /// Stop a run in blocks after this: division. Its blocks can then be trained on several machines.
-    #[arg(long, value_name = "PART", hide_possible_values = true, value_parser = PossibleValuesParser::new(["division"]))]
+    #[arg(
+        long, value_name = "PART", hide_possible_values = true, conflicts_with_all = OF_WHOLE_RUNS,
+        value_parser = PossibleValuesParser::new(["division"])
+    )]
     until: Option<String>,
     /// Train only this block of a divided run; RUN/blocks/commands.txt lists the commands of all blocks.
-    #[arg(long, value_name = "N", conflicts_with = "until")]
+    #[arg(long, value_name = "N", conflicts_with = "until", conflicts_with_all = OF_WHOLE_RUNS)]
     block: Option<u32>,
     /// Print the result as a JSON object.
     #[arg(long)]

@@ -178,6 +178,8 @@ view held --port 70000
 view held --listen here
 view held --allow-host box
 train data -o seen --viewer=x
+train data -o seen --until division --viewer
+train --resume held --block 1 --profile
 train data -o seen --viewer --viewer-share 0
 clean held
 clean held/splats.ply -o out.ply
