@@ -46,7 +46,8 @@ pub(crate) struct RenderArgs {
     input: PathBuf,
     /// Cameras of the dataset: test, train or all [default: test].
     #[arg(
-        long, value_name = "SPLIT", hide_possible_values = true, conflicts_with_all = ["orbit", "path"],
+        long, value_name = "SPLIT", hide_possible_values = true,
+        conflicts_with_all = ["orbit", "path", "frames", "width", "height", "fov"],
         value_parser = PossibleValuesParser::new(["test", "train", "all"])
     )]
     split: Option<String>,
@@ -61,7 +62,10 @@ pub(crate) struct RenderArgs {
     #[arg(long, value_name = "N", requires = "orbit", value_parser = frame_count_parser())]
     frames: Option<u32>,
     /// Camera file: a Nerfstudio camera path, cameras.json of a run, or transforms.json.
-    #[arg(long, alias = "cameras", value_name = "FILE", conflicts_with_all = ["data", "images", "allow_outside"])]
+    #[arg(
+        long, alias = "cameras", value_name = "FILE",
+        conflicts_with_all = ["data", "images", "allow_outside", "frames", "width", "height", "fov"]
+    )]
     path: Option<PathBuf>,
     /// Image size for an orbit, or for a path without one: WIDTHxHEIGHT in px.
     #[arg(long, value_name = "SIZE", value_parser = parse_size, conflicts_with_all = ["width", "height", "split"])]

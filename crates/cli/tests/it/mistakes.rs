@@ -190,6 +190,9 @@ demo --pictures 39
 bench train --steps 0
 bench raster --workload warm
 bench raster --camera path.json
+bench raster --splats 5 --camera path.json
+bench raster --splats 5 --view 2
+bench raster --threads 1025
 bench raster --adam dense
 field slice a.safetensors -o a.png --frame 1
 align data/images -o r --fps 3
@@ -352,6 +355,10 @@ profile show
 profile show held
 profile diff held
 render held --frames 5
+render held --path config.json --frames 5
+render held --split test --width 64
+render held --path config.json --height 64
+render held --split all --fov 40
 render held --orbit 5 --size 8x8 --width 9
 render held --orbit 5 --fov 200
 completions tcsh

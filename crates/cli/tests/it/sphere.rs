@@ -60,6 +60,8 @@ fn whole_panoramas_train_are_judged_by_faces_and_drawn() {
     workshop.succeed(&["render", "run_sphere", "--split", "train", "--panorama", "96", "-o", "drawn"]);
     assert_eq!(size_of(&workshop.read("drawn/p1.png")), [96, 48]);
     workshop.succeed(&["render", "run_sphere", "--path", "walk/transforms.json", "-o", "path"]);
+    let refused = workshop.run(&["render", "run_sphere", "--orbit", "2", "--fov", "40", "-o", "fov"]);
+    assert!(refused.code == 2 && refused.stderr.contains("--fov: has no effect"), "{refused:?}");
     assert_eq!(size_of(&workshop.read("path/0002_p2.png")), [256, 128]);
     // A run trained on the sphere resumes on the sphere.
     let other = workshop.run(&["train", "--resume", "run_sphere", "--panoramas", "cube"]);

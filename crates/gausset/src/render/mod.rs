@@ -269,7 +269,13 @@ fn dataset_cameras(
     let split = |split| cameras::dataset_cameras(dataset, split, turn);
     Ok(match choice {
         CameraChoice::Orbit(frames, shape) => {
-            return orbit::orbit_dataset(dataset, *frames, turn, shape).map_err(shape_failure);
+            let cameras = orbit::orbit_dataset(dataset, *frames, turn, shape).map_err(shape_failure)?;
+            if shape.vertical_fov.is_some() && cameras.iter().any(|named| !named.camera.is_pinhole()) {
+                return Err(Failure::usage(
+                    "⟨fov⟩: has no effect on cameras of panoramas; leave it out, or train on their views",
+                ));
+            }
+            cameras
         }
         CameraChoice::Train => split(Split::Train),
         CameraChoice::All => {

@@ -34,10 +34,12 @@ pub(super) struct MeasureArgs {
     #[arg(long, value_name = "FILE", conflicts_with_all = ["workload", "splats"])]
     pub(super) ply: Option<PathBuf>,
     /// Camera path or transforms.json for the splat file [default: a camera outside the splats].
-    #[arg(long, value_name = "FILE", requires = "ply")]
+    #[arg(long, value_name = "FILE", requires = "ply", conflicts_with_all = ["workload", "splats"])]
     pub(super) camera: Option<PathBuf>,
     /// Index of the camera in that file, from 0.
-    #[arg(long, value_name = "N", default_value_t = 0, requires = "camera")]
+    #[arg(
+        long, value_name = "N", default_value_t = 0, requires = "camera", conflicts_with_all = ["workload", "splats"]
+    )]
     pub(super) view: usize,
     /// Image size, px [default: 516x344; for a splat file that of the camera, or 1280x720].
     #[arg(long, value_name = "SIZE", value_parser = parse_size)]
