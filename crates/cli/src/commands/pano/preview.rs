@@ -19,6 +19,8 @@ use gausset_view::Server;
 use gausset_view::preview::{MAX_WIDTH, PreviewOptions, PreviewPage};
 
 use crate::EarlyExit;
+use crate::commands::overwrite;
+use crate::commands::training::exit_status;
 use crate::commands::viewer::{ListenArgs, announce, server_failure};
 use crate::console::Console;
 use crate::describe;
@@ -111,7 +113,7 @@ impl PreviewArgs {
 
 /// Runs the command.
 pub(crate) fn run(args: &PreviewArgs, console: &Console) -> Result<Status, EarlyExit> {
-    let overwrite = if args.force { Overwrite::Replace } else { Overwrite::Refuse };
+    let overwrite = overwrite(args.force);
     let is_page = args.wants_page()?;
     if !is_page {
         args.check_image(overwrite)?;
@@ -130,8 +132,12 @@ pub(crate) fn run(args: &PreviewArgs, console: &Console) -> Result<Status, Early
         // The page applies them, so that its sliders start at these values.
         (colours.look, colours.lut) = (ColourSettings::default(), None);
     }
-    let (mut frame, equirect) =
-        run_job(&interrupt, console, |host| panos::panorama_of(&args.frame, &choice, &colours, &pool, host))?;
+    let read =
+        run_job(&interrupt, console, |host| panos::panorama_of(&args.frame, &choice, &colours, &pool, host));
+    let (mut frame, equirect) = match read {
+        Ok(read) => read,
+        Err(failure) => return exit_status(failure, &interrupt),
+    };
     let views = args.views.0.views(equirect.full_width.round() as u32)?;
     let mask =
         args.mask.as_deref().map(decode_mask_file).transpose().map_err(|e| Failure::new("frames", e))?;

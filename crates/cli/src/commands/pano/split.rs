@@ -195,7 +195,10 @@ pub(crate) fn run(args: &SplitArgs, console: &Console) -> Result<Status, EarlyEx
             Err(failure) => exit_status(failure, &interrupt),
         };
     }
-    let report = run_job(&interrupt, console, |host| pano_split::split(&options, host))?;
+    let report = match run_job(&interrupt, console, |host| pano_split::split(&options, host)) {
+        Ok(report) => report,
+        Err(failure) => return exit_status(failure, &interrupt),
+    };
     let result = SplitResult {
         schema: 1,
         kind: "split",
