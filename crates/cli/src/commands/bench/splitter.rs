@@ -71,7 +71,7 @@ pub(super) fn measure(
         .map_err(|e| failed(format!("{}: folder: {}", out.display(), plain_reason(&e))))?;
     let mut files = Vec::new();
     for k in 0..options.frames {
-        let path = folder.join(format!("pano_{k:02}.jpg"));
+        let path = folder.join(format!("pano_{}_{k:02}.jpg", options.width));
         if !path.is_file() {
             let planes = detailed(options.width, k as u32, &pool);
             let bytes = encode_planes(options.width, &planes, options.quality, level);
