@@ -3,12 +3,15 @@
 use std::ffi::OsStr;
 
 use clap::Args;
-use clap::builder::{PossibleValue, PossibleValuesParser, StringValueParser, TypedValueParser};
+use clap::builder::{
+    PossibleValue, PossibleValuesParser, RangedI64ValueParser, StringValueParser, TypedValueParser,
+};
 use gausset::Failure;
 use gausset::device::{Device, DeviceOptions};
 use gausset::training::RunSettings;
 use gausset_compute::SimdLevel;
 use gausset_core::engine::Engine;
+use gausset_field::Compute;
 use gausset_train::MemoryLimit;
 
 /// The parser of devices. Its possible values are for completion scripts; any part of a GPU's name is accepted, too.
@@ -47,7 +50,7 @@ fn parse_device(text: &str) -> Result<Device, String> {
 }
 
 /// A parser for the names of SIMD levels.
-fn level_parser() -> impl TypedValueParser<Value = SimdLevel> {
+pub(crate) fn level_parser() -> impl TypedValueParser<Value = SimdLevel> {
     PossibleValuesParser::new(SimdLevel::ALL.map(SimdLevel::level_name))
         .map(|name| SimdLevel::ALL.into_iter().find(|level| level.level_name() == name).unwrap_or_default())
 }
@@ -89,10 +92,37 @@ impl DeviceArgs {
     pub(crate) fn conditions(self) -> RunSettings {
         RunSettings { started: *crate::STARTED, ..RunSettings::for_device(self.options()) }
     }
+}
 
-    /// The requested SIMD level.
-    pub(crate) const fn level(self) -> SimdLevel {
-        self.simd
+/// The largest number of threads, as for a training.
+const MAX_THREADS: i64 = 1024;
+
+/// A parser for numbers of threads.
+pub(crate) fn threads_parser() -> RangedI64ValueParser<u32> {
+    clap::value_parser!(u32).range(0..=MAX_THREADS)
+}
+
+/// SIMD level and number of threads, for commands that compute on the CPU only. The result does not depend on them.
+#[derive(Clone, Copy, Debug, Args)]
+pub(crate) struct MachineArgs {
+    /// SIMD instruction set: auto|avx512|avx2|fallback.
+    #[arg(
+        long, value_name = "LEVEL", default_value = "auto", value_parser = level_parser(),
+        hide_possible_values = true, help_heading = "Machine"
+    )]
+    pub(crate) simd: SimdLevel,
+    /// Number of threads; 0 = all CPU cores.
+    #[arg(long, value_name = "N", default_value_t = 0, value_parser = threads_parser(), help_heading = "Machine")]
+    pub(crate) threads: u32,
+}
+
+impl MachineArgs {
+    /// The pool and the SIMD level for fields.
+    ///
+    /// # Errors
+    /// The CPU does not support the SIMD level.
+    pub(crate) fn compute(self) -> Result<Compute, Failure> {
+        gausset::fields::compute(self.threads, self.simd)
     }
 }
 
@@ -102,7 +132,7 @@ pub(crate) struct ComputeArgs {
     #[command(flatten)]
     pub(crate) device: DeviceArgs,
     /// Number of threads; 0 = all CPU cores.
-    #[arg(long, value_name = "N", default_value_t = 0, help_heading = "Machine")]
+    #[arg(long, value_name = "N", default_value_t = 0, value_parser = threads_parser(), help_heading = "Machine")]
     pub(crate) threads: u32,
 }
 

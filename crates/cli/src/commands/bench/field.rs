@@ -9,13 +9,13 @@
 //! rate of a loop of multiply-adds, which is measured with each row.
 
 use clap::Args;
-use clap::builder::{PossibleValuesParser, TypedValueParser};
 use gausset_compute::SimdLevel;
 use serde::Serialize;
 
 use super::field_cases::{Row, dense};
 use crate::EarlyExit;
 use crate::console::Console;
+use crate::device::{level_parser, threads_parser};
 use crate::exit::Status;
 use crate::lines::Lines;
 use crate::table::{self, ColumnAlign};
@@ -31,13 +31,12 @@ Measure release builds on an otherwise idle machine.")]
 pub(crate) struct BenchFieldArgs {
     /// SIMD instruction set: auto|avx512|avx2|fallback.
     #[arg(
-        long, value_name = "LEVEL", default_value = "auto", hide_possible_values = true,
-        value_parser = PossibleValuesParser::new(SimdLevel::ALL.map(SimdLevel::level_name))
-            .map(|name| SimdLevel::ALL.into_iter().find(|level| level.level_name() == name).unwrap_or_default())
+        long, value_name = "LEVEL", default_value = "auto", value_parser = level_parser(),
+        hide_possible_values = true
     )]
     simd: SimdLevel,
     /// Number of threads; 0 = all CPU cores.
-    #[arg(long, value_name = "N", default_value_t = 1, value_parser = clap::value_parser!(u32).range(0..=4096))]
+    #[arg(long, value_name = "N", default_value_t = 1, value_parser = threads_parser())]
     threads: u32,
     /// Number of rounds per row; the median is reported.
     #[arg(long, value_name = "N", default_value_t = 31, value_parser = clap::value_parser!(u32).range(1..=10_000))]

@@ -4,8 +4,8 @@ use std::path::PathBuf;
 
 use clap::Args;
 use gausset::Failure;
-use gausset_compute::dispatch_level;
-use gausset_io::atomic::{Disk, Overwrite};
+use gausset_compute::{SimdLevel, dispatch_level};
+use gausset_io::atomic::Disk;
 use gausset_io::{ownership, text};
 use gausset_pano::look::ColourSettings;
 use serde::Serialize;
@@ -13,8 +13,9 @@ use serde::Serialize;
 use super::splitter::{SplitterOptions, measure};
 use super::timing::peak_bytes;
 use crate::EarlyExit;
+use crate::commands::overwrite;
 use crate::console::Console;
-use crate::device::DeviceArgs;
+use crate::device::level_parser;
 use crate::exit::Status;
 use crate::lines::Lines;
 use crate::numbers::three_digits;
@@ -53,8 +54,12 @@ pub(crate) struct BenchPanoArgs {
     /// Print the result as a JSON object.
     #[arg(long)]
     pub(crate) json: bool,
-    #[command(flatten)]
-    device: DeviceArgs,
+    /// SIMD instruction set: auto|avx512|avx2|fallback.
+    #[arg(
+        long, value_name = "LEVEL", default_value = "auto", value_parser = level_parser(),
+        hide_possible_values = true
+    )]
+    simd: SimdLevel,
 }
 
 /// The result: a stable contract.
@@ -84,7 +89,7 @@ pub(crate) fn run(args: &BenchPanoArgs, console: &Console) -> Result<Status, Ear
     }
     let own = std::env::temp_dir().join(format!("gausset-bench-pano-{}", std::process::id()));
     let folder = args.keep.clone().unwrap_or_else(|| own.clone());
-    let level = dispatch_level(args.device.level())
+    let level = dispatch_level(args.simd)
         .ok_or_else(|| Failure::new("device", "--simd: not supported by this CPU"))?;
     let options = SplitterOptions {
         width: args.width as usize,
@@ -93,8 +98,8 @@ pub(crate) fn run(args: &BenchPanoArgs, console: &Console) -> Result<Status, Ear
         quality: 95,
         look: args.look.unwrap_or_default(),
     };
-    let overwrite = if args.force { Overwrite::Replace } else { Overwrite::Refuse };
-    ownership::claim_folder(&Disk, &folder, PURPOSE, overwrite).map_err(|e| Failure::new("write", e))?;
+    ownership::claim_folder(&Disk, &folder, PURPOSE, overwrite(args.force))
+        .map_err(|e| Failure::new("write", e))?;
     let measured = measure(&options, &folder, level);
     if args.keep.is_none() {
         let _ = ownership::remove(&own, PURPOSE);

@@ -13,13 +13,14 @@ use std::path::Path;
 use clap::builder::{PossibleValuesParser, TypedValueParser};
 use clap::{Args, Subcommand};
 use gausset::Failure;
-use gausset_compute::SimdLevel;
 use gausset_field::model::FieldModel;
-use gausset_field::{Compute, Cutoff, FieldError};
-use gausset_io::atomic::{AtomicWriter, Disk, Overwrite, WriteOptions, write_atomic_with};
+use gausset_field::{Cutoff, FieldError};
+use gausset_io::atomic::{AtomicWriter, Disk, WriteOptions, write_atomic_with};
 
+use super::overwrite;
 use crate::EarlyExit;
 use crate::console::Console;
+use crate::device::MachineArgs;
 use crate::exit::Status;
 
 const AFTER_HELP: &str = "\
@@ -83,27 +84,6 @@ pub(crate) fn run(args: &FieldArgs, console: &Console) -> Result<Status, EarlyEx
     }
 }
 
-/// Number of threads and SIMD level. The result does not depend on them.
-#[derive(Clone, Copy, Debug, Args)]
-pub(crate) struct MachineArgs {
-    /// SIMD instruction set: auto|avx512|avx2|fallback.
-    #[arg(
-        long, value_name = "LEVEL", default_value = "auto", hide_possible_values = true, help_heading = "Machine",
-        value_parser = PossibleValuesParser::new(SimdLevel::ALL.map(SimdLevel::level_name))
-            .map(|name| SimdLevel::ALL.into_iter().find(|level| level.level_name() == name).unwrap_or_default())
-    )]
-    simd: SimdLevel,
-    /// Number of threads; 0 = all CPU cores.
-    #[arg(long, value_name = "N", default_value_t = 0, help_heading = "Machine", value_parser = clap::value_parser!(u32).range(0..=4096))]
-    threads: u32,
-}
-
-impl MachineArgs {
-    fn compute(self) -> Result<Compute, Failure> {
-        gausset::fields::compute(self.threads, self.simd)
-    }
-}
-
 /// Whether the positions of a command are world positions or voxel indices.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(crate) enum Space {
@@ -146,11 +126,6 @@ impl CutoffArg {
             Self::Share(share) => Cutoff::Relative(share),
         }
     }
-}
-
-/// Translates `--force`.
-const fn overwrite(force: bool) -> Overwrite {
-    if force { Overwrite::Replace } else { Overwrite::Refuse }
 }
 
 /// Refuses output names with other extensions, folders, names in folders that do not exist, and existing files unless

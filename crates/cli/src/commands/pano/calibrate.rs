@@ -11,7 +11,7 @@ use gausset::{Failure, Host};
 use crate::EarlyExit;
 use crate::commands::frame_jobs::{FrameJobArgs, run_frame_job};
 use crate::console::Console;
-use crate::device::ComputeArgs;
+use crate::device::MachineArgs;
 use crate::exit::Status;
 use crate::lines::Lines;
 use crate::value_parsers::parse_positive;
@@ -60,7 +60,7 @@ pub(crate) struct CalibrateArgs {
     #[command(flatten)]
     pub(super) making: FrameJobArgs,
     #[command(flatten)]
-    compute: ComputeArgs,
+    machine: MachineArgs,
 }
 
 impl CalibrateArgs {
@@ -77,8 +77,8 @@ impl CalibrateArgs {
             start: self.start,
             end: self.end,
             force: self.making.force,
-            threads: self.compute.threads,
-            simd: self.compute.device.level(),
+            threads: self.machine.threads,
+            simd: self.machine.simd,
         })
     }
 }

@@ -16,7 +16,7 @@ use super::track::TrackFileArgs;
 use crate::EarlyExit;
 use crate::commands::frame_jobs::{FrameJobArgs, run_frame_job};
 use crate::console::Console;
-use crate::device::ComputeArgs;
+use crate::device::MachineArgs;
 use crate::exit::Status;
 use crate::footage::{FootageArgs, parse_value};
 
@@ -83,7 +83,7 @@ pub(crate) struct ConvertArgs {
     #[command(flatten)]
     pub(super) making: FrameJobArgs,
     #[command(flatten)]
-    compute: ComputeArgs,
+    machine: MachineArgs,
 }
 
 impl ConvertArgs {
@@ -99,8 +99,8 @@ impl ConvertArgs {
             force: self.making.force,
             tool_timeout: self.tool_timeout,
             max_memory: self.max_memory,
-            threads: self.compute.threads,
-            simd: self.compute.device.level(),
+            threads: self.machine.threads,
+            simd: self.machine.simd,
         })
     }
 

@@ -17,7 +17,7 @@ use serde::Serialize;
 use super::track::TrackFileArgs;
 use crate::commands::training::{exit_status, interrupted_status};
 use crate::console::Console;
-use crate::device::ComputeArgs;
+use crate::device::MachineArgs;
 use crate::events::run_job;
 use crate::exit::Status;
 use crate::footage::FootageArgs;
@@ -116,7 +116,7 @@ pub(crate) struct SplitArgs {
     #[arg(long)]
     pub(crate) json: bool,
     #[command(flatten)]
-    pub(crate) compute: ComputeArgs,
+    pub(crate) machine: MachineArgs,
 }
 
 impl SplitArgs {
@@ -155,8 +155,8 @@ impl SplitArgs {
             max_file: self.max_file,
             max_memory: self.max_memory,
             profile: self.profile.clone(),
-            threads: self.compute.threads,
-            simd: self.compute.device.level(),
+            threads: self.machine.threads,
+            simd: self.machine.simd,
         })
     }
 }
