@@ -19,7 +19,7 @@ use crate::device::ComputeArgs;
 use crate::events::run_job;
 use crate::exit::Status;
 use crate::interrupt::Interrupt;
-use crate::value_parsers::parse_positive;
+use crate::value_parsers::{parse_box, parse_fraction, parse_numbers, parse_positive};
 
 const AFTER_HELP: &str = "\
 Examples:
@@ -67,7 +67,7 @@ pub(crate) struct ConvertArgs {
     /// Keep only splats with their centre in this box, in the axes of IN; drops the sky.
     #[arg(
         long = "box", visible_alias = "crop", value_name = "X0,Y0,Z0,X1,Y1,Z1", allow_hyphen_values = true,
-        value_parser = parse_box
+        value_parser = parse_box_region
     )]
     within_box: Option<Region>,
     /// Keep only splats with their centre in this sphere (centre, radius), in the axes of IN; drops the sky.
@@ -224,31 +224,19 @@ fn parse_sh_bits(text: &str) -> Result<[u8; 2], String> {
     }
 }
 
-/// Parses comma-separated numbers; `None` if one is not a finite number.
-fn numbers(text: &str) -> Option<Vec<f64>> {
-    text.split(',').map(|number| number.trim().parse().ok().filter(|v: &f64| v.is_finite())).collect()
-}
-
-fn parse_box(text: &str) -> Result<Region, String> {
-    match numbers(text).as_deref() {
-        Some(&[x0, y0, z0, x1, y1, z1]) if x0 < x1 && y0 < y1 && z0 < z1 => {
-            Ok(Region::Box { min: [x0, y0, z0], max: [x1, y1, z1] })
-        }
-        _ => Err(format!(
-            "expected two opposite corners x0,y0,z0,x1,y1,z1 with x0 < x1, y0 < y1, z0 < z1, found `{text}`"
-        )),
-    }
+fn parse_box_region(text: &str) -> Result<Region, String> {
+    parse_box(text).map(|[min, max]| Region::Box { min, max })
 }
 
 fn parse_sphere(text: &str) -> Result<Region, String> {
-    match numbers(text).as_deref() {
+    match parse_numbers(text).as_deref() {
         Some(&[x, y, z, radius]) if radius > 0.0 => Ok(Region::Ball { centre: [x, y, z], radius }),
         _ => Err(format!("expected a centre and a radius above 0, x,y,z,r, found `{text}`")),
     }
 }
 
 fn parse_vector(text: &str) -> Result<[f64; 3], String> {
-    match numbers(text).as_deref() {
+    match parse_numbers(text).as_deref() {
         Some(&[x, y, z]) => Ok([x, y, z]),
         _ => Err(format!("expected three numbers x,y,z, found `{text}`")),
     }
@@ -260,9 +248,4 @@ fn parse_file_size(text: &str) -> Result<u64, String> {
         Ok(MemoryLimit::Bytes(bytes)) if bytes > 0 => Ok(bytes),
         _ => Err(format!("expected a size such as 2MB, 500KB or 2097152 bytes, found `{text}`")),
     }
-}
-
-fn parse_fraction(text: &str) -> Result<f64, String> {
-    let found = text.parse().ok().filter(|share: &f64| (0.0..=1.0).contains(share));
-    found.ok_or_else(|| format!("expected 0..1, found `{text}`"))
 }

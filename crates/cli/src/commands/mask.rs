@@ -17,10 +17,11 @@ use crate::commands::pano::track::TrackFileArgs;
 use crate::commands::pano::views::layout_parser;
 use crate::console::Console;
 use crate::describe;
-use crate::device::ComputeArgs;
+use crate::device::MachineArgs;
 use crate::exit::Status;
 use crate::footage::FootageArgs;
 use crate::lines::Lines;
+use crate::value_parsers::{parse_box, parse_fraction};
 
 const AFTER_HELP: &str = "\
 Examples:
@@ -79,7 +80,7 @@ pub(crate) struct MaskArgs {
     keep: Vec<String>,
     /// Minimum confidence of a detection, 0 to 1.
     #[arg(long, value_name = "P", default_value_t = 0.5, value_parser = parse_fraction)]
-    confidence: f32,
+    confidence: f64,
     /// Type of the images: panoramas|photographs [default: by aspect ratio].
     #[arg(
         long = "as", value_name = "KIND", hide_possible_values = true,
@@ -156,24 +157,7 @@ pub(crate) struct MaskArgs {
     #[command(flatten)]
     pub(super) making: FrameJobArgs,
     #[command(flatten)]
-    compute: ComputeArgs,
-}
-
-fn parse_fraction(text: &str) -> Result<f32, String> {
-    let share = text.parse::<f32>().ok().filter(|v| (0.0..=1.0).contains(v));
-    share.ok_or_else(|| format!("expected 0 to 1, found `{text}`"))
-}
-
-/// Parses the minimum and maximum corner of a box: six numbers.
-fn parse_box(text: &str) -> Result<[[f64; 3]; 2], String> {
-    let numbers: Option<Vec<f64>> =
-        text.split(',').map(|v| v.trim().parse().ok().filter(|v: &f64| v.is_finite())).collect();
-    match numbers.as_deref() {
-        Some(&[a, b, c, x, y, z]) if a < x && b < y && c < z => Ok([[a, b, c], [x, y, z]]),
-        _ => Err(format!(
-            "expected x,y,z of the minimum corner and x,y,z of the maximum corner, found `{text}`"
-        )),
-    }
+    machine: MachineArgs,
 }
 
 /// Parses a dilation: `0.6` degrees or `7px`.
@@ -194,7 +178,7 @@ impl MaskArgs {
         options.model_toml.clone_from(&self.model_toml);
         options.wanted.remove.clone_from(&self.remove);
         options.wanted.keep.clone_from(&self.keep);
-        options.wanted.confidence = self.confidence;
+        options.wanted.confidence = self.confidence as f32;
         // Options of cut-outs imply cut-outs in addition to the masks.
         let has_cutout_options = self.feather > 0.0 || self.cutout_format != CutoutFormat::Png;
         let implied_modes = if has_cutout_options { OutputModes::Both } else { OutputModes::Masks };
@@ -222,8 +206,8 @@ impl MaskArgs {
             engine: MaskEngine { python: self.python.clone(), ..self.engine.0.clone() },
             max_memory: self.max_memory,
             force: self.making.force,
-            threads: self.compute.threads,
-            simd: self.compute.device.level(),
+            threads: self.machine.threads,
+            simd: self.machine.simd,
             ..options
         }
     }

@@ -80,7 +80,7 @@ pub(crate) struct ViewerArgs {
     )]
     viewer: Option<Option<u16>>,
     /// Maximum fraction of the time spent on rendering for the viewer, above 0 and up to 1 [default: 0.25].
-    #[arg(long, value_name = "SHARE", value_parser = parse_fraction, help_heading = "Viewer")]
+    #[arg(long, value_name = "SHARE", value_parser = parse_share, help_heading = "Viewer")]
     viewer_share: Option<f64>,
     /// Keep the viewer running after the training until Ctrl-C; implied on a terminal.
     #[arg(long, help_heading = "Viewer")]
@@ -89,7 +89,7 @@ pub(crate) struct ViewerArgs {
     listen: ListenArgs,
 }
 
-fn parse_fraction(text: &str) -> Result<f64, String> {
+fn parse_share(text: &str) -> Result<f64, String> {
     let found = text.parse::<f64>().ok().filter(|share| *share > 0.0 && *share <= 1.0);
     found.ok_or_else(|| format!("expected above 0 and up to 1, found `{text}`"))
 }
@@ -166,9 +166,9 @@ mod tests {
 
     #[test]
     fn shares_are_above_nothing() {
-        assert_eq!(parse_fraction("0.25"), Ok(0.25));
+        assert_eq!(parse_share("0.25"), Ok(0.25));
         for bad in ["0", "-1", "1.5", "nan", "inf", "x"] {
-            assert!(parse_fraction(bad).is_err(), "{bad}");
+            assert!(parse_share(bad).is_err(), "{bad}");
         }
     }
 }
