@@ -223,7 +223,7 @@ pub(crate) fn run_align(args: &AlignArgs, console: &Console) -> Result<Status, E
     let interrupt = Interrupt::watch();
     let options = PhotoOptions {
         lens: args.lens.options(),
-        tool: args.aligner.tool_options(&args.tool),
+        tool: args.aligner.tool_options(&args.tool, 0),
         overwrite: overwrite(args.force),
         ..PhotoOptions::new(&args.photos, &args.output)
     };
@@ -252,7 +252,7 @@ pub(crate) fn run(args: &RunArgs, console: &Console) -> Result<Status, EarlyExit
     let interrupt = Interrupt::watch();
     let options = PhotoOptions {
         lens: args.lens.options(),
-        tool: args.aligner.tool_options(&args.tool),
+        tool: args.aligner.tool_options(&args.tool, args.compute.threads),
         overwrite: overwrite(args.force),
         ..PhotoOptions::new(&args.photos, &args.output)
     };

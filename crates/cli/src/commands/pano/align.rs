@@ -14,6 +14,7 @@ use super::track::TrackFileArgs;
 use crate::commands::overwrite;
 use crate::commands::training::exit_status;
 use crate::console::Console;
+use crate::device::threads_parser;
 use crate::events::run_job;
 use crate::exit::Status;
 use crate::interrupt::Interrupt;
@@ -97,9 +98,17 @@ pub(crate) struct AlignerArgs {
 }
 
 impl AlignerArgs {
-    /// The options of the tool with this aligner.
-    pub(crate) fn tool_options(&self, tool: &ToolArgs) -> AlignerOptions {
-        AlignerOptions { aligner: self.aligner, ..tool.options() }
+    /// The options of the tool with this aligner. `threads` = number of threads of the command.
+    pub(crate) fn tool_options(&self, tool: &ToolArgs, threads: u32) -> AlignerOptions {
+        AlignerOptions {
+            aligner: self.aligner,
+            python: tool.python.clone(),
+            colmap: tool.colmap.clone(),
+            timeout: tool.tool_timeout,
+            mapper: tool.mapper,
+            seed: tool.sfm_seed,
+            threads: tool.sfm_threads.unwrap_or(threads),
+        }
     }
 }
 
@@ -108,13 +117,13 @@ impl AlignerArgs {
 pub(crate) struct ToolArgs {
     /// Python with pycolmap [default: $GAUSSET_PYTHON, then python3 in PATH].
     #[arg(long, value_name = "PROGRAM", help_heading = "COLMAP")]
-    pub(crate) python: Option<PathBuf>,
+    python: Option<PathBuf>,
     /// COLMAP executable (3.12 or later) to use instead of pycolmap.
     #[arg(long, value_name = "PROGRAM", conflicts_with = "python", help_heading = "COLMAP")]
-    pub(crate) colmap: Option<PathBuf>,
+    colmap: Option<PathBuf>,
     /// Maximum time without output of an external program, seconds [default: 1800 for COLMAP, 120 for others].
     #[arg(long, value_name = "S", help_heading = "COLMAP", value_parser = clap::value_parser!(u64).range(1..))]
-    pub(crate) tool_timeout: Option<u64>,
+    tool_timeout: Option<u64>,
     /// Mapper: incremental, global (GLOMAP, COLMAP 4.0 or later), or auto (global if incremental registers too few
     /// images).
     #[arg(
@@ -123,33 +132,20 @@ pub(crate) struct ToolArgs {
             Mapper::ALL.into_iter().find(|mapper| mapper.name() == name).unwrap_or_default()
         })
     )]
-    pub(crate) mapper: Mapper,
+    mapper: Mapper,
     /// Random seed of the alignment.
     #[arg(long, value_name = "N", default_value_t = 0, help_heading = "COLMAP")]
-    pub(crate) sfm_seed: u32,
-    /// Number of threads of the alignment; 0 = all CPU cores. COLMAP is repeatable with 1 only.
-    #[arg(long, value_name = "N", default_value_t = 0, help_heading = "COLMAP")]
-    pub(crate) sfm_threads: u32,
-}
-
-impl ToolArgs {
-    pub(crate) fn options(&self) -> AlignerOptions {
-        AlignerOptions {
-            aligner: Aligner::Colmap,
-            python: self.python.clone(),
-            colmap: self.colmap.clone(),
-            timeout: self.tool_timeout,
-            mapper: self.mapper,
-            seed: self.sfm_seed,
-            threads: self.sfm_threads,
-        }
-    }
+    sfm_seed: u32,
+    /// Number of threads of the alignment; 0 = all CPU cores [default: as --threads, or 0]. COLMAP is repeatable with 1
+    /// only.
+    #[arg(long, value_name = "N", help_heading = "COLMAP", value_parser = threads_parser())]
+    sfm_threads: Option<u32>,
 }
 
 /// Runs the command.
 pub(crate) fn run(args: &AlignArgs, console: &Console) -> Result<Status, EarlyExit> {
     let interrupt = Interrupt::watch();
-    let (tool, overwrite) = (args.aligner.tool_options(&args.tool), overwrite(args.force));
+    let (tool, overwrite) = (args.aligner.tool_options(&args.tool, 0), overwrite(args.force));
     let known = PriorKnowledge {
         poses: args.poses.clone(),
         matches: args.matches.clone(),

@@ -111,7 +111,7 @@ pub(crate) fn run(args: &RunArgs, console: &Console) -> Result<Status, EarlyExit
         masking: args.masking.0.clone(),
         colours: args.colours.0.clone(),
         frames: args.choice.0.clone(),
-        tool: args.aligner.tool_options(&args.tool),
+        tool: args.aligner.tool_options(&args.tool, args.compute.threads),
         known: args.track.known_poses(),
         training: TrainOptions { test_every: args.test_every, threads: Some(args.compute.threads), ..given },
         overwrite: overwrite(args.force),
