@@ -130,7 +130,7 @@ struct PhotoArgs {
     /// Pairs to match: auto, all, or a file with two names a line, as matches_importer of COLMAP takes them.
     #[arg(long, value_name = "auto|all|FILE", default_value = "auto", help_heading = "Photographs")]
     pairs: PathBuf,
-    /// Photographs are sorted along the camera path: match neighbours only, if there are more than 120.
+    /// Photographs are sorted along the camera path: of more than 25 (COLMAP: 120), match mainly neighbours.
     #[arg(long, help_heading = "Photographs")]
     sequence: bool,
     /// Folder of masks NAME.png (black = ignore).

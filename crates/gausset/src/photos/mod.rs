@@ -89,7 +89,7 @@ pub struct CaptureOptions {
     pub single_camera: bool,
     /// Which pairs are matched.
     pub pairs: PairOption,
-    /// File names follow the path of the camera: from 121 photographs on, only neighbours are matched.
+    /// File names follow the path of the camera: of more than 25 (COLMAP: 120), mainly neighbours are matched.
     pub sequence: bool,
     /// Folder with masks NAME.png (0 = ignore); `None` = `masks`, `mask` or `segmentation`, where training finds it.
     pub masks: Option<PathBuf>,
