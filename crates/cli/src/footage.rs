@@ -140,7 +140,7 @@ mod tests {
         let mut page = String::from(
             "# Options of footage\n\n\
              Generated from the table of options (`crates/gausset/src/footage_options/table.rs`) by \
-             `GAUSSET_BLESS=1 cargo test -p gausset-cli --bin gausset footage`. `--help-all` of a command shows which of \
+             `GAUSSET_BLESS=1 cargo test -p gausset-cli --lib footage`. `--help-all` of a command shows which of \
              them it takes; [360-degree footage](pano.md) and [masks](masks.md) explain them. An empty default means none.\n",
         );
         for heading in ["Frames", "Views", "Colours"] {

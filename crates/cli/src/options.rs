@@ -318,7 +318,7 @@ mod tests {
         let mut page = String::from(
             "# Training options\n\n\
              Generated from the table of options (`crates/train/src/options/table.rs`) by \
-             `GAUSSET_BLESS=1 cargo test -p gausset-cli --bin gausset page`. The table shows the command-line form; a \
+             `GAUSSET_BLESS=1 cargo test -p gausset-cli --lib page`. The table shows the command-line form; a \
              file for `--config` has one `name = value` per line, with text in quotes. An empty default means none.\n",
         );
         let mut headings: Vec<_> = options.iter().filter_map(|option| Some(option.shown?.heading)).collect();
