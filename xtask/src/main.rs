@@ -1,4 +1,4 @@
-//! Repository chores: `cargo run -p xtask -- lint | crash-loop | memory | full | agreement | device | captures | cases | python | man | completions`.
+//! Repository chores: `cargo run -p xtask -- lint | crash-loop | memory | full | agreement | device | captures | cases | python`.
 #![forbid(unsafe_code)]
 #![allow(clippy::print_stdout, clippy::print_stderr, reason = "a program for the people who work here")]
 
@@ -73,18 +73,6 @@ enum Task {
     /// Build and test the Python package.
     #[command(subcommand)]
     Python(python::PythonTask),
-    /// Write the manual pages.
-    Man {
-        /// Output folder.
-        #[arg(default_value = "target/man")]
-        folder: PathBuf,
-    },
-    /// Write completion scripts for bash, zsh and fish.
-    Completions {
-        /// Output folder.
-        #[arg(default_value = "target/completions")]
-        folder: PathBuf,
-    },
 }
 
 fn main() -> ExitCode {
@@ -99,8 +87,6 @@ fn main() -> ExitCode {
         Task::Captures { folder } => captures(&folder),
         Task::Cases { folders } => cases::run(&folders),
         Task::Python(task) => python::run(&workspace(), &task),
-        Task::Man { folder } => man(&folder),
-        Task::Completions { folder } => completions(&folder),
     };
     match done {
         Ok(()) => ExitCode::SUCCESS,
@@ -153,22 +139,4 @@ fn output(command: &mut Command) -> Result<Vec<u8>, String> {
     } else {
         Err(format!("{command:?}: {}: {}", output.status, String::from_utf8_lossy(&output.stderr).trim_end()))
     }
-}
-
-fn man(folder: &Path) -> Result<(), String> {
-    output(Command::new(program()?).args(["man", "-o"]).arg(folder))?;
-    println!("{}", folder.display());
-    Ok(())
-}
-
-fn completions(folder: &Path) -> Result<(), String> {
-    let program = program()?;
-    std::fs::create_dir_all(folder).map_err(|error| format!("{}: {error}", folder.display()))?;
-    for (shell, name) in [("bash", "gausset.bash"), ("zsh", "_gausset"), ("fish", "gausset.fish")] {
-        let script = output(Command::new(&program).args(["completions", shell]))?;
-        let path = folder.join(name);
-        std::fs::write(&path, script).map_err(|error| format!("{}: {error}", path.display()))?;
-        println!("{}", path.display());
-    }
-    Ok(())
 }
