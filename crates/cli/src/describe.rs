@@ -10,7 +10,7 @@ use gausset::training::Trained;
 use gausset_io::dataset::Georeference as Georeferenced;
 use gausset_io::dataset::georeference::EarthPlace;
 use gausset_io::run_folder::{eval_folder, report_path, splats_path};
-use gausset_io::text;
+use gausset_io::text::{self, shell_quote};
 use gausset_pano::export::Georeference;
 use gausset_pano::lens_pose::LensRelation;
 use gausset_pano::selection::SelectBy;
@@ -21,7 +21,6 @@ use gausset_train::{Advice, Judgement, RunEnd, RunOutcome};
 
 use crate::lines::Lines;
 use crate::numbers::{counted, decibels, duration, grouped, three_digits};
-use crate::shell::shell_quote;
 use crate::table::ColumnAlign;
 use crate::{scores, table};
 

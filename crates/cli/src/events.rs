@@ -3,7 +3,7 @@
 use std::sync::Arc;
 
 use gausset::{CountedItem, Event, Host, Stage};
-use gausset_io::text;
+use gausset_io::text::{self, shell_quote};
 use gausset_train::{RunProgress, RunStart, RunWarning, StereoReport, TrainError};
 
 use crate::commands::viewer::Viewer;
@@ -13,7 +13,6 @@ use crate::interrupt::Interrupt;
 use crate::lines::Lines;
 use crate::numbers::{counted, duration, grouped, three_digits};
 use crate::progress::{ProgressReporter, budget_message, fit_message, training_message};
-use crate::shell::shell_quote;
 use crate::{crash, describe, table};
 
 /// Runs a job that a signal can stop, and prints its events.
@@ -276,8 +275,8 @@ fn format_stage(stage: &Stage) -> String {
         }
         Stage::NoFieldState(path) => format!("{}: no such file; the fit starts at step 0", path.display()),
         Stage::GoOn(run) => format!("resuming the run in {}", run.display()),
-        Stage::AlignedAlready => "the alignment is already finished".to_owned(),
         Stage::RunFolderChosen(run) => format!("run folder: {}", run.display()),
+        Stage::AlignedAlready => "the alignment is already finished".to_owned(),
         Stage::TrainedAlready => "the training is already finished".to_owned(),
         Stage::StoppedBeforeTraining => TrainError::Stopped.to_string(),
         Stage::TrainingStopped { step, run } => format!(

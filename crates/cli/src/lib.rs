@@ -29,7 +29,6 @@ mod other_programs;
 mod profiling;
 mod progress;
 mod scores;
-mod shell;
 mod table;
 mod usage;
 mod value_parsers;

@@ -7,6 +7,7 @@ use clap::builder::{PossibleValuesParser, TypedValueParser};
 use gausset::Failure;
 use gausset::render::{CameraChoice, DepthFormat, RenderJobOptions, render};
 use gausset_core::Camera;
+use gausset_io::text::shell_quote;
 use gausset_train::Background;
 use gausset_train::orbit::ImageShape;
 
@@ -23,7 +24,6 @@ use crate::events::run_job;
 use crate::exit::Status;
 use crate::interrupt::Interrupt;
 use crate::numbers::counted;
-use crate::shell::shell_quote;
 
 const AFTER_HELP: &str = "\
 Examples:

@@ -9,10 +9,11 @@ use gausset::Failure;
 use gausset::Stage;
 use gausset::blocks;
 use gausset::training::{self, RunSettings, Task, Trainer};
-use gausset_io::atomic::Overwrite;
+use gausset_io::text::shell_quote;
 use gausset_train::TrainOptions;
 use serde_json::json;
 
+use super::overwrite;
 use super::recognised::failure_of_other_data;
 use super::training::{RunOutputArgs, interrupted_status, summary_json, training_status};
 use super::viewer::ViewerArgs;
@@ -23,7 +24,6 @@ use crate::events::{run_job, run_job_with_viewer};
 use crate::exit::Status;
 use crate::interrupt::Interrupt;
 use crate::options::{OptionArgs, TrainCommand};
-use crate::shell::shell_quote;
 use crate::{EarlyExit, describe, table};
 
 const AFTER_HELP: &str = "\
@@ -106,8 +106,7 @@ fn task_from_args(args: TrainArgs) -> Result<Task, Failure> {
         }
         None => default_run_folder(given.data.as_deref()),
     };
-    let overwrite = if args.force { Overwrite::Replace } else { Overwrite::Refuse };
-    Task::new(given, output, overwrite)
+    Task::new(given, output, overwrite(args.force))
 }
 
 /// The default run folder: `runs/NAME` with the name of the dataset, or the first of `runs/NAME-2`, `runs/NAME-3`, …
