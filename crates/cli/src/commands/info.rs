@@ -38,7 +38,7 @@ Examples:
 #[derive(Clone, Debug, Args)]
 #[command(after_help = AFTER_HELP)]
 pub(crate) struct InfoArgs {
-    /// Splat file, dataset or run folder, or any other file that Gausset reads or writes.
+    /// Splat file, dataset or run folder, or most other files that Gausset reads or writes.
     #[arg(value_name = "PATH")]
     path: PathBuf,
     /// Folder of the photographs of a dataset.
