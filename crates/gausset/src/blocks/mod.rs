@@ -162,8 +162,7 @@ pub fn train_block(
         .filter(|&index| index < blocks)
         .ok_or_else(|| Failure::usage(format!("⟨block⟩: {block} is out of range (expected 1..{blocks})")))?;
     let given = folder.read_corrections(&division)?;
-    let mut job =
-        BlocksJob { whole, coarse: Totals::default(), folder, settings, _recording: None, host };
+    let mut job = BlocksJob { whole, coarse: Totals::default(), folder, settings, _recording: None, host };
     let part = job.folder.block(index);
     let outcome = match division.blocks[index].images.is_empty() {
         true => RunOutcome { end: RunEnd::Finished, ..RunOutcome::before_start() },

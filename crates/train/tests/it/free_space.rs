@@ -124,7 +124,7 @@ fn without_points_nothing_is_known() {
 fn the_view_of_a_strip_has_pixels() {
     let mut data = dataset();
     data.images.iter_mut().for_each(|image| (image.camera.width, image.camera.height) = (2000, 6));
-    let views = FreeSpaceViews::new(&data, data.read_tracks(u64::MAX).unwrap()).unwrap();
+    let views = FreeSpaceViews::new(&data, data.read_tracks(u64::MAX).unwrap(), &NEVER).unwrap();
     assert!(views.rule(0, 0).views.iter().all(|view| (view.camera.width, view.camera.height) == (333, 1)));
 }
 
