@@ -129,7 +129,7 @@ fn the_view_of_a_strip_has_pixels() {
 }
 
 #[test]
-fn what_hangs_where_cameras_were_is_found_however_the_splats_were_turned() {
+fn what_hangs_where_cameras_were_is_found_however_the_splats_were_turned_and_scaled() {
     let data = dataset();
     let space = FreeSpaceViews::new(&data, data.read_tracks(u64::MAX).unwrap(), &NEVER).unwrap();
     let places: Vec<[f32; 3]> = space.rule(0, 0).bubbles.iter().map(|bubble| bubble.centre).collect();
@@ -145,7 +145,7 @@ fn what_hangs_where_cameras_were_is_found_however_the_splats_were_turned() {
         sh_degree: 0,
     };
     let turn = [[1.0, 0.0, 0.0], [0.0, 0.0, -1.0], [0.0, 1.0, 0.0]];
-    let turn = Similarity::from_rotation(turn);
+    let turn = Similarity { scale: 1e-3, ..Similarity::from_rotation(turn) };
     turn.apply_to_splats(&mut splats);
     let mut engine = cpu(1);
     let stays = floaters::splats_to_keep(&mut engine, &splats, &turn, &space, 0).unwrap();
