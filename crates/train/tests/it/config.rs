@@ -450,10 +450,10 @@ fn a_path_is_the_same_however_it_is_spelled() {
     let photos = root.path().join("photos");
     std::fs::create_dir_all(photos.join("below")).unwrap();
     let given =
-        TrainOptions { data: Some("data".into()), images: Some(photos.clone()), ..TrainOptions::default() };
+        TrainOptions { data: Some("data".into()), init: Some(photos.clone()), ..TrainOptions::default() };
     let run = recorded(TrainConfig::resolve(&given, None).unwrap().with_absolute_paths().unwrap());
     let path = Path::new("RUN/config.toml");
-    let with = |images: PathBuf| TrainOptions { images: Some(images), ..given.clone() };
+    let with = |init: PathBuf| TrainOptions { init: Some(init), ..given.clone() };
     let mut spellings = vec![
         photos.join(""),
         root.path().join("./photos"),
@@ -475,8 +475,7 @@ fn a_path_is_the_same_however_it_is_spelled() {
         recorded(TrainConfig::resolve(&with("absent".into()), None).unwrap().with_absolute_paths().unwrap());
     assert!(absent.resumed_with(&with("./absent/".into()), path).is_ok());
     let refused = run.resumed_with(&with(photos.join("below")), path).unwrap_err().to_string();
-    let expected =
-        format!("images = \"{}\" (given: \"{}\")", photos.display(), photos.join("below").display());
+    let expected = format!("init = \"{}\" (given: \"{}\")", photos.display(), photos.join("below").display());
     assert!(refused.contains(&expected), "{refused}");
 }
 
