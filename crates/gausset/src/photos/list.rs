@@ -263,7 +263,8 @@ impl Walk {
 
     /// Names in a folder, in byte order.
     fn entries_of(&mut self, prefix: &str) -> Result<Vec<String>, Failure> {
-        let folder = self.root.join(prefix);
+        // Without a slash at the end, as it was named.
+        let folder: PathBuf = self.root.join(prefix).components().collect();
         let failed = |e: std::io::Error| {
             Failure::new("frames", format!("{}: folder: {}", folder.display(), plain_reason(&e)))
         };
