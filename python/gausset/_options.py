@@ -10,6 +10,9 @@ from ._splats import Path
 class ResumeOptions(TypedDict, total=False):
     """Training options that do not change the result; `docs/reference/options.md` describes them."""
 
+    images: Path
+    masks: Path
+    sparse: Path
     allow_missing: bool
     threads: int
     max_memory: str | int
@@ -22,10 +25,7 @@ class ResumeOptions(TypedDict, total=False):
 class TrainOptions(ResumeOptions, total=False):
     """Training options besides `steps`, `quality` and `seed`."""
 
-    images: Path
-    masks: Path
     invert_masks: bool
-    sparse: Path
     init: Path
     spz_frame: Literal["as-is", "rub"]
     allow_outside: bool
