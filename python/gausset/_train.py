@@ -30,7 +30,7 @@ OnEvent = Callable[["Event"], object]
 
 
 class Run:
-    """A run folder, finished or not."""
+    """A run folder, finished or not, or one with a run in its `run`."""
 
     path: pathlib.Path
     """The folder."""

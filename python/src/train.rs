@@ -186,13 +186,13 @@ pub(crate) fn evaluate(
 /// The summary of a run, finished or not, as JSON.
 #[pyfunction]
 pub(crate) fn run_summary(py: Python<'_>, run: PathBuf) -> PyResult<String> {
-    json(py, &detached(py, || Ok(training::read_summary(&run)?))?)
+    json(py, &detached(py, || Ok(training::read_summary(&SavedRun::folder_at(&run))?))?)
 }
 
 /// Whether a run is finished.
 #[pyfunction]
 pub(crate) fn run_state(py: Python<'_>, run: PathBuf) -> PyResult<bool> {
-    detached(py, || Ok(training::read_outcome(&run)?.is_some()))
+    detached(py, || Ok(training::read_outcome(&SavedRun::folder_at(&run))?.is_some()))
 }
 
 /// The file of a run's trained splats.

@@ -91,6 +91,16 @@ def test_a_training_by_calls_stops_and_resumes(photographs, tmp_path, settings):
 
 
 @pytest.mark.filterwarnings("ignore::gausset.GaussetWarning")
+def test_the_run_in_a_folder_is_resumed_and_read(photographs, tmp_path, settings):
+    gausset.Trainer(photographs, tmp_path / "scene" / "run", steps=60, **settings).stop()
+    with gausset.Trainer.resume(tmp_path / "scene") as trainer:
+        trainer.advance(1)
+        assert len(trainer.splats()) > 0
+    run = gausset.Run(tmp_path / "scene")
+    assert not run.finished and run.metrics["steps"] == 1
+
+
+@pytest.mark.filterwarnings("ignore::gausset.GaussetWarning")
 def test_an_exception_of_a_callback_saves_a_training_by_calls(photographs, tmp_path, settings):
     def fail_at_20(event):
         if isinstance(event, _events.Progress) and event.step == 20:
