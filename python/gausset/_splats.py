@@ -17,7 +17,7 @@ _COEFFICIENTS = (1, 4, 9, 16)
 
 
 def _array(name: str, value: ArrayLike, shape: tuple[int | None, ...]) -> NDArray[np.float32]:
-    """`value` as an f32 array in C order, of this shape; `None` = any length."""
+    """`value` as an aligned f32 array in C order, of this shape; `None` = any length."""
     try:
         array = np.asarray(value)
     # RuntimeError: a tensor that requires gradients.
@@ -25,7 +25,7 @@ def _array(name: str, value: ArrayLike, shape: tuple[int | None, ...]) -> NDArra
         raise ArgumentError(f"{name}: not an array of numbers ({error})", "argument") from None
     if array.dtype.kind not in "biuf":
         raise ArgumentError(f"{name}: not an array of numbers ({array.dtype})", "argument")
-    array = np.asarray(array, dtype=np.float32, order="C")
+    array = np.require(array, np.float32, "CA")
     fits = array.ndim == len(shape) and all(want in (None, found) for want, found in zip(shape, array.shape))
     if not fits:
         expected = ", ".join("n" if want is None else str(want) for want in shape)
@@ -44,8 +44,8 @@ class Splats:
     | `opacity_logits` | (n,)      | the opacity is the logistic function of it                         |
     | `sh`             | (n, K, 3) | spherical harmonics of RGB, K = (degree + 1)², degree 0 to 3       |
 
-    All arrays are f32. They may be changed in place, or replaced by arrays of the same length. An f32 array in C order
-    is kept, not copied. `scales` and `opacities` are computed from them.
+    All arrays are f32. They may be changed in place, or replaced by arrays of the same length. An aligned f32 array in
+    C order is kept, not copied. `scales` and `opacities` are computed from them.
 
     Splats of a file keep what the file says besides: antialiasing, near plane, sky, transform from the dataset. `save`
     writes it again.

@@ -75,10 +75,8 @@ fn arrays<'py>(py: Python<'py>, splats: Splats) -> PyResult<Arrays<'py>> {
 /// The values of an array in C order.
 fn values<'a, D: Dimension>(array: &'a PyReadonlyArray<'_, f32, D>, name: &str) -> PyResult<&'a [f32]> {
     // A slice alone would also be one of an array in Fortran order.
-    if !array.is_c_contiguous() {
-        return Err(exception(array.py(), argument(format!("{name}: not an array in C order"))));
-    }
-    Ok(array.as_slice()?)
+    let slice = array.as_slice().ok().filter(|_| array.is_c_contiguous());
+    slice.ok_or_else(|| exception(array.py(), argument(format!("{name}: not an aligned array in C order"))))
 }
 
 /// Copies an object `gausset.Splats` to a file in memory.

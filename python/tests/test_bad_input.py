@@ -46,8 +46,9 @@ def refused(call, message, kind=gausset.ArgumentError):
         np.arange(14, -1, -1, dtype=np.float32)[::-1].reshape(5, 3),
         np.arange(30, dtype=np.float32).reshape(10, 3)[:5],
         np.arange(15).reshape(5, 3).tolist(),
+        np.frombuffer(b"x" + np.arange(15, dtype=np.float32).tobytes(), np.float32, offset=1).reshape(5, 3),
     ],
-    ids=["big-endian", "fortran", "negative stride", "view", "list"],
+    ids=["big-endian", "fortran", "negative stride", "view", "list", "misaligned"],
 )
 def test_arrays_of_any_layout_are_taken(array):
     found = splats(means=array)
