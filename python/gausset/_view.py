@@ -8,7 +8,6 @@ import json
 import subprocess
 import sys
 import tempfile
-import urllib.request
 from pathlib import Path as FilePath
 
 from ._errors import error_of
@@ -32,7 +31,8 @@ class View:
         self._folder, self._height = folder, height
         # In a session of its own: Ctrl-C in a notebook is not meant for it.
         self._process = subprocess.Popen(
-            [sys.executable, "-m", "gausset", "view", *arguments, "--json"],
+            # -P: modules of the working folder are not run.
+            [sys.executable, "-P", "-m", "gausset", "view", *arguments, "--json"],
             stdin=subprocess.DEVNULL,
             stdout=subprocess.PIPE,
             stderr=subprocess.PIPE,
@@ -40,12 +40,15 @@ class View:
             start_new_session=True,
         )
         assert self._process.stdout is not None and self._process.stderr is not None
-        line = self._process.stdout.readline()
-        if not line:
-            lines = self._process.stderr.read().splitlines()
+        try:
+            line = self._process.stdout.readline()
+            if not line:
+                raise _failure(self._process.stderr.read().splitlines())
+            self.url = json.loads(line)["url"]
+        except BaseException:
+            # Ctrl-C, too: it would run on.
             self.close()
-            raise _failure(lines)
-        self.url = json.loads(line)["url"]
+            raise
         # Nobody reads what the program says later.
         self._process.stdout.close()
         self._process.stderr.close()
@@ -78,8 +81,6 @@ class View:
     def _repr_html_(self) -> str:
         url = html.escape(self.url)
         link = f'<a href="{url}" target="_blank">{url}</a>'
-        if not _may_be_framed(self.url):
-            return link
         return f'<iframe src="{url}" style="width: 100%; height: {self._height}px; border: 0"></iframe><br>{link}'
 
 
@@ -99,12 +100,6 @@ def view(source: Run | Splats | Path, *, data: Path | None = None, device: str =
     arguments = [str(path), "--port", "0", "--device", device]
     arguments += [f"--allow-frame={origin}" for origin in _NOTEBOOKS]
     return View(arguments + ([] if data is None else ["--data", str(data)]), folder, height)
-
-
-def _may_be_framed(url: str) -> bool:
-    """Whether the page allows other pages to show it in a frame."""
-    with urllib.request.urlopen(url.partition("#")[0], timeout=10) as answer:
-        return "frame-ancestors 'none'" not in answer.headers.get("Content-Security-Policy", "")
 
 
 def _failure(lines: list[str]) -> Exception:

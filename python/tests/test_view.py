@@ -1,29 +1,39 @@
+import json
 import os
 import re
+import subprocess
 import urllib.request
 from pathlib import Path
 
 import gausset
 import pytest
-from gausset import _errors, _view
+from gausset import _errors
 
 
-def test_splats_are_shown_until_the_end_of_the_block(splats):
-    with gausset.view(splats, device="cpu") as view:
+def test_splats_are_shown_until_the_end_of_the_block(splats, tmp_path, monkeypatch):
+    # A module of the working folder is not imported.
+    (tmp_path / "numpy.py").write_text("raise SystemExit(3)")
+    monkeypatch.chdir(tmp_path)
+    with gausset.view(splats, device="cpu", height=321) as view:
         assert re.fullmatch(r"http://127\.0\.0\.1:\d+/#token=\w+", view.url) and view.url in repr(view)
         with urllib.request.urlopen(view.url) as page:
             assert page.status == 200
-        shown = view._repr_html_()
-        assert view.url in shown and ("iframe" in shown) == _view._may_be_framed(view.url)
+        assert f'<iframe src="{view.url}"' in view._repr_html_() and "321px" in view._repr_html_()
     with pytest.raises(OSError):
         urllib.request.urlopen(view.url, timeout=5)
     assert not os.path.exists(view._folder.name)
 
 
-def test_a_page_that_allows_frames_is_shown_in_one(splats, monkeypatch):
-    monkeypatch.setattr(_view, "_may_be_framed", lambda url: True)
-    with gausset.view(splats, device="cpu", height=321) as view:
-        assert f'<iframe src="{view.url}"' in view._repr_html_() and "321px" in view._repr_html_()
+def test_ctrl_c_before_the_address_ends_the_viewer(splats, monkeypatch):
+    def interrupted(line):
+        raise KeyboardInterrupt
+
+    started, popen = [], subprocess.Popen
+    monkeypatch.setattr(subprocess, "Popen", lambda *args, **how: started.append(popen(*args, **how)) or started[0])
+    monkeypatch.setattr(json, "loads", interrupted)
+    with pytest.raises(KeyboardInterrupt):
+        gausset.view(splats, device="cpu")
+    assert started[0].returncode is not None
 
 
 def test_what_cannot_be_shown_is_said_in_one_line(tmp_path):
