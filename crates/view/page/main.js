@@ -397,7 +397,8 @@ function showFilter() {
   const f = scene.filter;
   if (!f || $('filter-panel').contains(document.activeElement)) return;
   $('min-opacity').value = f.min_opacity ?? 0; $('drop-far').value = f.drop_far ?? ''; $('max-size').value = f.max_size ?? ''; $('shrink').value = f.shrink ?? 1; $('ball').value = f.sphere ? f.sphere[3] : '';
-  if (f.box) { $('crop').checked = true; setBox(f.box); }
+  $('crop').checked = Boolean(f.box);
+  if (f.box) setBox(f.box);
   showCrop();
 }
 function filter() {
