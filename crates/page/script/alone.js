@@ -1,7 +1,7 @@
 // Script of the page of one scene: unpacks the splats, renders them, and handles mouse and keyboard.
 
 import { Camera, add, scale, sub, length, placeOf, stepped } from './camera.js';
-import { fullScreen } from './controls.js';
+import { copyText, fullScreen } from './controls.js';
 import { Input, fillHelp, inWords } from './input.js';
 import { unpack } from './sevens.js';
 import { SplatView } from './splats.js';
@@ -77,7 +77,7 @@ const actions = {
   step: (by) => { if (scene.cameras.length) go(stepped(fixed, by, scene.cameras.length)); },
   copy: () => {
     const text = JSON.stringify({ camera_from_world: camera.pose(), fov: camera.fov, pivot: camera.pivot });
-    navigator.clipboard.writeText(text).then(() => status('camera copied to the clipboard'), () => status('the browser does not allow access to the clipboard'));
+    copyText(text, status, 'camera copied to the clipboard');
   },
   panels: () => document.body.classList.toggle('bare'),
   help: () => $('keys').showModal(),

@@ -13,3 +13,8 @@ export function fullScreen(button) {
   button.hidden = !document.fullscreenEnabled;
   button.addEventListener('click', () => (document.fullscreenElement ? document.exitFullscreen() : document.documentElement.requestFullscreen()));
 }
+// Copies a text, or shows it: pages of plain HTTP have no clipboard.
+export function copyText(text, status, copied, rest = '') {
+  const copying = navigator.clipboard?.writeText(text) ?? Promise.reject();
+  copying.then(() => status(copied + rest), () => status(text + rest));
+}

@@ -1,7 +1,7 @@
 // The page: connects panels, buttons, canvas and connection.
 
 import { Camera, add, scale, sub, length, dot, placeOf, stepped } from '/assets/camera.js';
-import { fullScreen, showNumbers } from '/assets/controls.js';
+import { copyText, fullScreen, showNumbers } from '/assets/controls.js';
 import { Link } from '/assets/link.js';
 import { Input, fillHelp, inWords } from '/assets/input.js';
 import { Stage } from '/assets/stage.js';
@@ -106,7 +106,7 @@ const act = {
   screenshot: () => stage.ask({ exact: true, moving: false }).then(({ bytes }) => keep('gausset-view.png', new Blob([bytes], { type: 'image/png' }))).catch((e) => status(e.message, true)),
   copy: () => {
     const text = JSON.stringify({ camera_from_world: camera.pose(), fov: camera.fov, pivot: camera.pivot });
-    navigator.clipboard.writeText(text).then(() => status('camera copied to the clipboard'), () => status('the clipboard is not available', true));
+    copyText(text, status, 'camera copied to the clipboard');
   },
   info: () => { $('info-panel').open = !$('info-panel').open; },
   panels: () => document.body.classList.toggle('bare'),
@@ -423,7 +423,7 @@ $('filter-copy').addEventListener('click', () => {
   if (box) words.push(`--box=${box.join(',')}`);
   if (sphere) words.push(`--sphere=${sphere.join(',')}`);
   const rest = max_size || shrink ? '; without the size filters, which convert does not have' : '';
-  navigator.clipboard.writeText(words.join(' ')).then(() => status(`command copied to the clipboard${rest}`), () => status(words.join(' ') + rest));
+  copyText(words.join(' '), status, 'command copied to the clipboard', rest);
 });
 // Save as: the program writes what is shown, and the browser downloads it.
 $('save-as').addEventListener('click', () => {
