@@ -12,6 +12,8 @@ export class Link {
       // Removed from the address bar, so that it is not in screenshots.
       history.replaceState(null, '', location.pathname);
     }
+    // An address that is opened in this tab changes the fragment alone.
+    addEventListener('hashchange', () => location.reload());
     this.connect();
   }
   connect() {

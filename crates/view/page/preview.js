@@ -196,4 +196,6 @@ async function start() {
   await renew();
 }
 
+// An address that is opened in this tab changes the fragment alone.
+addEventListener('hashchange', () => location.reload());
 start().catch((error) => tell(error.message));
