@@ -5,7 +5,7 @@ const HEAD = 44;
 
 export class Link {
   constructor(handlers) {
-    this.handlers = handlers; this.socket = null; this.ready = false; this.wait = 500; this.sentAt = [];
+    this.handlers = handlers; this.socket = null; this.ready = false; this.wait = 500; this.sentAt = []; this.queue = [];
     const found = /[#&]token=([0-9a-f]+)/.exec(location.hash);
     if (found) {
       sessionStorage.setItem('gausset-token', found[1]);
@@ -27,7 +27,7 @@ export class Link {
     socket.onopen = () => socket.send(JSON.stringify({ t: 'hello', version: VERSION, token }));
     socket.onmessage = (message) => this.take(message.data);
     socket.onclose = (event) => {
-      this.ready = false;
+      this.ready = false; this.queue = [];
       if (event.code === 1008 && event.reason === 'token') {
         this.handlers.lost('Access denied: the token is not valid for this program. Open the address that the program printed.', false);
         return;
@@ -68,14 +68,26 @@ export class Link {
     }
     this.handlers.message(message);
   }
-  // Returns whether it was sent. The program disconnects a page that sends more than 100 messages a second.
+  // Returns whether it is sent: now, or in its turn. The program disconnects a page that sends more than 100 messages a
+  // second.
   send(message, droppable = false) {
-    if (!this.ready) return false;
+    if (!this.ready || (droppable && this.recent() > 75)) return false;
+    this.queue.push(JSON.stringify(message));
+    this.flush();
+    return true;
+  }
+  // Number of messages that were sent in the last second.
+  recent() {
     const now = performance.now();
     this.sentAt = this.sentAt.filter((at) => now - at < 1000);
-    if (this.sentAt.length > (droppable ? 75 : 95)) return false;
-    this.sentAt.push(now);
-    this.socket.send(JSON.stringify(message));
-    return true;
+    return this.sentAt.length;
+  }
+  flush() {
+    while (this.queue.length && this.recent() <= 95) {
+      this.sentAt.push(performance.now());
+      this.socket.send(this.queue.shift());
+    }
+    clearTimeout(this.later);
+    if (this.queue.length) this.later = setTimeout(() => this.flush(), 50);
   }
 }
