@@ -218,7 +218,7 @@ impl FileRenderer {
     /// Renders requests of pages until the job is stopped, and reloads the splats when the file changes.
     pub fn serve(&mut self, hub: &Arc<Hub>, host: &mut Host<'_>) {
         if !self.is_model {
-            hub.set_file(&self.splats);
+            hub.set_file(&self.splats, self.load);
         }
         while !host.is_stopping() {
             if let Some(job) = hub.take_job(self.loads) {

@@ -13,7 +13,7 @@ use std::time::{Duration, Instant};
 
 use gausset::broadcast::{Broadcast, Receiver};
 use gausset_core::engine::Rendering;
-use gausset_io::splat::ReadLimits;
+use gausset_io::splat::{LoadOptions, ReadLimits};
 use gausset_train::{Event, MemoryPlan};
 use serde_json::{Value, json};
 use tokio::sync::Notify;
@@ -97,8 +97,8 @@ struct HubState {
     filter: Option<SplatFilter>,
     snapshots: Snapshots,
     thumbs: Option<Arc<Thumbnails>>,
-    /// The file whose splats are shown.
-    file: Option<PathBuf>,
+    /// The file whose splats are shown, and how it is read.
+    file: Option<(PathBuf, LoadOptions)>,
     scene: Arc<SceneDescription>,
     history: ChartHistory,
     /// The last event of each name.
@@ -381,8 +381,8 @@ impl Hub {
     }
 
     /// Sets the file whose splats are shown, so that pages can save them in other formats.
-    pub fn set_file(&self, path: &Path) {
-        self.lock().file = Some(path.to_owned());
+    pub fn set_file(&self, path: &Path, options: LoadOptions) {
+        self.lock().file = Some((path.to_owned(), options));
     }
 
     /// Sets the thumbnails of the scene's photographs.
@@ -555,10 +555,11 @@ impl Hub {
         self.lock().snapshots.newest().cloned()
     }
 
-    /// The file whose splats are shown, and the scene; `None` in a training.
-    pub(crate) fn shown_file(&self) -> Option<(PathBuf, Arc<SceneDescription>)> {
+    /// The file whose splats are shown, how it is read, and the scene; `None` in a training.
+    pub(crate) fn shown_file(&self) -> Option<(PathBuf, LoadOptions, Arc<SceneDescription>)> {
         let state = self.lock();
-        Some((state.file.clone()?, Arc::clone(&state.scene)))
+        let (path, options) = state.file.clone()?;
+        Some((path, options, Arc::clone(&state.scene)))
     }
 
     /// Thumbnails of the photographs, and the background colour.

@@ -49,10 +49,11 @@ pub(crate) fn apply_filter(file: &mut SplatFile, filter: &SplatFilter) {
 /// The file cannot be read, or the format cannot hold it.
 pub(crate) fn file_of_shown(
     path: &Path,
+    options: &LoadOptions,
     scene: &SceneDescription,
     format: Format,
 ) -> Result<Vec<u8>, Failure> {
-    let mut file = splat::load(path, &LoadOptions::default())?;
+    let mut file = splat::load(path, options)?;
     apply_filter(&mut file, &scene.filter.unwrap_or_default());
     if format == Format::Html {
         let sky = file.splats.len() - file.scene_len();

@@ -379,8 +379,11 @@ async fn serve(mut stream: TcpStream, shared: &ServerState, place: &Slot) {
 /// Sends the shown splats as a file. If another one is being sent, the answer is 503; if it cannot be made, 500 and why.
 async fn save(stream: &mut TcpStream, format: Format, hub: &Hub, shared: &ServerState) {
     let Ok(_place) = shared.saving.try_acquire() else { return refuse(stream, Refusal::TooMany).await };
-    let Some((path, scene)) = hub.shown_file() else { return refuse(stream, Refusal::NotFound).await };
-    let made = tokio::task::spawn_blocking(move || save::file_of_shown(&path, &scene, format)).await;
+    let Some((path, options, scene)) = hub.shown_file() else {
+        return refuse(stream, Refusal::NotFound).await;
+    };
+    let made =
+        tokio::task::spawn_blocking(move || save::file_of_shown(&path, &options, &scene, format)).await;
     let made = made.map_err(|_| "the file could not be made".to_owned());
     match made.and_then(|made| made.map_err(|failure| failure.to_string())) {
         Ok(bytes) => {

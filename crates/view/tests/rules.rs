@@ -11,7 +11,7 @@ use gausset_compute::Pool;
 use gausset_core::Splats;
 use gausset_core::splats_transform::Similarity;
 use gausset_io::dataset::{self, Loader, LoaderOptions, OpenOptions};
-use gausset_io::splat::{self, Format, LoadOptions, SaveOptions, SplatFile};
+use gausset_io::splat::{self, Format, LoadOptions, SaveOptions, SplatFile, SpzAxes, SpzOptions};
 use gausset_scenes::write_dataset;
 use gausset_view::protocol::SplatFilter;
 use gausset_view::scene::SceneDescription;
@@ -150,7 +150,7 @@ fn shown_splats_are_saved_in_four_formats_by_a_page_with_the_token() {
     assert_eq!(get_with_token(&world, "/api/save/ply").status, 404, "a training has no file");
     let path = folder.path().join("scene.ply");
     write_ply(&path, support::splats());
-    world.hub.set_file(&path);
+    world.hub.set_file(&path, LoadOptions::default());
     assert_eq!(get(&world, "/api/save/ply").status, 403);
     for word in ["exe", "", "..%2fscene.ply", "ply/../ply", "ksplat"] {
         assert_eq!(get_with_token(&world, &format!("/api/save/{word}")).status, 404, "{word}");
@@ -175,6 +175,30 @@ fn shown_splats_are_saved_in_four_formats_by_a_page_with_the_token() {
 }
 
 #[test]
+fn a_file_is_saved_in_the_axes_in_which_it_is_shown() {
+    let folder = tempfile::tempdir().unwrap();
+    let [path, saved] = ["scene.spz", "saved.ply"].map(|name| folder.path().join(name));
+    let spz = SpzOptions { version: 3, ..SpzOptions::default() };
+    let mut bytes = Vec::new();
+    splat::write(
+        &mut bytes,
+        &SplatFile::new(support::splats()),
+        Format::Spz,
+        &SaveOptions { spz, ..SaveOptions::default() },
+    )
+    .unwrap();
+    std::fs::write(&path, bytes).unwrap();
+    let world = World::new();
+    for spz_frame in [None, Some(SpzAxes::Rub)] {
+        let options = LoadOptions { spz_frame, ..LoadOptions::default() };
+        world.hub.set_file(&path, options);
+        std::fs::write(&saved, bytes_with_token(&world, "/api/save/ply")).unwrap();
+        let means = |path: &Path, options| splat::load(path, options).unwrap().splats.means;
+        assert_eq!(means(&saved, &LoadOptions::default()), means(&path, &options), "{spz_frame:?}");
+    }
+}
+
+#[test]
 fn one_file_is_saved_at_a_time() {
     let brief = TimeLimits { idle: Duration::from_secs(3), ..TimeLimits::default() };
     let world = World::with(ServerOptions { time_limits: brief, ..World::options() });
@@ -182,7 +206,7 @@ fn one_file_is_saved_at_a_time() {
     let path = folder.path().join("large.ply");
     // More than the buffers of a connection can hold.
     write_ply(&path, support::splats().select(&(0..400_000).map(|i| i % 200).collect::<Vec<_>>()));
-    world.hub.set_file(&path);
+    world.hub.set_file(&path, LoadOptions::default());
     let mut lazy = world.connect();
     let text = format!(
         "GET /api/save/ply HTTP/1.1\r\nHost: localhost\r\nAuthorization: Bearer {}\r\n\r\n",
@@ -209,7 +233,7 @@ fn thumbnails_are_made_while_a_file_is_saved() {
     // Making this file takes much longer than a thumbnail.
     let path = folder.path().join("large.ply");
     write_ply(&path, support::splats().select(&(0..400_000).map(|i| i % 200).collect::<Vec<_>>()));
-    world.hub.set_file(&path);
+    world.hub.set_file(&path, LoadOptions::default());
     let mut saving = world.connect();
     let text = format!(
         "GET /api/save/sog HTTP/1.1\r\nHost: localhost\r\nAuthorization: Bearer {}\r\n\r\n",
