@@ -122,7 +122,9 @@ fn render_view(
     options.sh_degree = view.sh_degree.map_or(options.sh_degree, |degree| degree.min(options.sh_degree));
     let near = view.near.filter(|near| near.is_finite() && *near > 0.0);
     options.near_plane = near.map_or(options.near_plane, |near| near * look.device_from_saved.scale);
-    if let Some(colour) = view.background.filter(|colour| colour.iter().all(|v| (0.0..=1.0).contains(v))) {
+    // A photograph with alpha is compared on the colour that it was trained on.
+    let background = view.background.filter(|_| view.what != FrameContent::Error);
+    if let Some(colour) = background.filter(|colour| colour.iter().all(|v| (0.0..=1.0).contains(v))) {
         (options.background, options.sky) = (colour, false);
     }
     let (mut camera, mut pose, mut against) = (*camera, *pose, None);
