@@ -105,7 +105,7 @@ uniform mat3 turn;
 uniform vec3 move, origin;
 uniform vec4 lens, bounds;
 uniform vec2 size;
-uniform float near, faint;
+uniform float near;
 uniform int degree, bands;
 uniform bool antialiased;
 layout(location = 0) in uint splat;
@@ -142,7 +142,6 @@ void main() {
   gl_Position = vec4(2., 2., 2., 1.);
   uvec4 word = texel(words, splat);
   float opacity = float(word.w & 255u) / 255.;
-  if (opacity < faint) return;
   for (uint k = 0u; k < ${CHUNK_TEXELS}u; k++) {
     uint i = (splat >> 8) * ${CHUNK_TEXELS}u + k;
     chunk[k] = texelFetch(chunks, ivec2(i & 2047u, i >> 11), 0);
@@ -170,7 +169,7 @@ void main() {
   float det = plain + .3 * (a + c) + .09;
   a += .3; c += .3;
   if (antialiased) opacity *= sqrt(plain / det);
-  if (opacity < max(faint, 1. / 255.)) return;
+  if (opacity < 1. / 255.) return;
   float r = length(vec2(.5 * (a - c), b)), l1 = .5 * (a + c) + r, l2 = det / l1;
   vec2 axis = a > c ? vec2(l1 - c, b) : vec2(b, l1 - a);
   axis = r > 0. ? normalize(axis) : vec2(1., 0.);
@@ -362,7 +361,7 @@ export class SplatView {
   }
   // Draws a view of the size of the canvas: `camera` is width, height, focal lengths and principal point in px, `pose`
   // the rows of camera_from_world. Returns whether the splats were sorted for this view.
-  draw({ camera: [width, height, fx, fy, cx, cy], pose, background = [0, 0, 0], near = 0.01, degree = 3, faint = 0 }) {
+  draw({ camera: [width, height, fx, fy, cx, cy], pose, background = [0, 0, 0], near = 0.01, degree = 3 }) {
     const { gl, ply } = this;
     const row = pose.slice(8, 12);
     this.wanted = { row, near };
@@ -383,7 +382,7 @@ export class SplatView {
     const mx = 0.15 * width / fx, my = 0.15 * height / fy;
     gl.uniform4f(places.bounds, -(cx / fx + mx), -(cy / fy + my), (width - cx) / fx + mx, (height - cy) / fy + my);
     gl.uniform2f(places.size, width, height);
-    gl.uniform1f(places.near, near); gl.uniform1f(places.faint, faint);
+    gl.uniform1f(places.near, near);
     gl.uniform1i(places.degree, Math.min(degree, ply.degree)); gl.uniform1i(places.bands, ply.bands);
     gl.uniform1i(places.antialiased, ply.antialiased);
     ['words', 'chunks', 'rest'].forEach((name, k) => {
