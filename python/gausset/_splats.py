@@ -207,8 +207,7 @@ def load(path: Path) -> Splats:
 
     The content decides the format. Parts that are damaged or unusual give a `GaussetWarning`.
     """
-    arrays, properties, sky, _ = _gausset.load(path)
-    return Splats._with(arrays, properties, sky)
+    return Splats._with(*_gausset.load(path))
 
 
 def save(splats: Splats, path: Path, force: bool = False) -> None:

@@ -61,10 +61,6 @@ impl Dataset {
         Ok(Self { loader: Loader::new(Arc::clone(&dataset), loader), dataset })
     }
 
-    fn __len__(&self) -> usize {
-        self.dataset.images.len()
-    }
-
     /// Format of the source.
     #[getter]
     fn kind(&self) -> &'static str {

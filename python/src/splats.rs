@@ -113,20 +113,15 @@ pub(crate) fn file_of(splats: &Bound<'_, PyAny>) -> PyResult<SplatFile> {
     Ok(properties.get().file.with_splats(splats, sky))
 }
 
-/// Reads a splat file: its arrays, properties, number of sky splats at the end, and SH degree of the file.
+/// Reads a splat file: its arrays, properties, and number of sky splats at the end.
 #[pyfunction]
-pub(crate) fn load(py: Python<'_>, path: PathBuf) -> PyResult<(Arrays<'_>, Properties, usize, u8)> {
+pub(crate) fn load(py: Python<'_>, path: PathBuf) -> PyResult<(Arrays<'_>, Properties, usize)> {
     let mut file = detached(py, || gausset::load(&path))?;
     for line in file.report.lines(&path) {
         warn(py, &line)?;
     }
     let splats = std::mem::take(&mut file.splats);
-    Ok((
-        arrays(py, splats)?,
-        Properties { file: file.with_splats(Splats::default(), 0) },
-        file.sky,
-        file.sh_degree,
-    ))
+    Ok((arrays(py, splats)?, Properties { file: file.with_splats(Splats::default(), 0) }, file.sky))
 }
 
 /// Writes a splat file in the format of its extension; returns its length in bytes.
