@@ -96,8 +96,8 @@ def train(
     `gausset.TrainOptions` has their types, `gausset.option_names()` lists them. `device` is `auto`, `cpu`, `gpu`, or a
     part of a GPU's name. A run that exists is replaced only with `force`. `report` writes `report.html`.
 
-    Ctrl-C, or an exception of `progress` or `on_event`, saves the state and stops; the exception is raised then.
-    `resume` continues. Both are called in the calling thread.
+    Ctrl-C, or an exception of `progress` or `on_event`, saves the state and stops; the exception is raised then, with
+    what prevented the saving as its cause. `resume` continues. Both are called in the calling thread.
     """
     given = _given({"steps": steps, "quality": quality, "seed": seed, **options})
     return Run(_gausset.train(data, output, given, device, force, report, *_callbacks(progress, on_event)))
@@ -160,7 +160,8 @@ class Training:
     """Mean loss of the last steps."""
 
     def __init__(self, output: Path, work: Callable[[Progress], Run]) -> None:
-        self._output, self._work = output, work
+        # The working folder may change.
+        self._output, self._work = os.path.abspath(output), work
         self._is_asked = threading.Event()
         self._result: Run | BaseException | None = None
         # A daemon, so that Python does not wait for all steps at its end.
@@ -175,9 +176,10 @@ class Training:
                 raise _Stopped
 
         try:
-            self._result = self._work(progress)
-        except _Stopped:
-            self._result = Run(self._output)
+            try:
+                self._result = self._work(progress)
+            except _Stopped as stopped:
+                self._result = stopped.__cause__ or Run(self._output)
         except BaseException as error:
             self._result = error
 

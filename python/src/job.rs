@@ -1,7 +1,8 @@
 //! Runs a job of the library for a caller in Python.
 //!
 //! The job has a thread of its own. The calling thread receives its events, calls Python with them and looks for
-//! signals. Ctrl-C, or an exception of a callback, asks the job to stop; it is raised when the job has saved its state.
+//! signals. Ctrl-C, or an exception of a callback, asks the job to stop; it is raised when the job has saved its state. If
+//! that fails, the failure is its cause.
 
 use std::sync::Arc;
 use std::sync::atomic::{AtomicBool, Ordering};
@@ -56,12 +57,15 @@ pub(crate) fn run_job_until<T: Send>(
         }
         py.detach(|| worker.join())
     });
-    if let Some(error) = interruption {
-        return Err(error);
-    }
     let result =
         result.unwrap_or_else(|_| Err(Failure::new("internal", "bug in Gausset: a thread panicked")));
-    result.map_err(|failure| exception(py, failure))
+    let Some(error) = interruption else {
+        return result.map_err(|failure| exception(py, failure));
+    };
+    if let Some(failure) = result.err().filter(|failure| !failure.is_stopped()) {
+        error.set_cause(py, Some(exception(py, failure)));
+    }
+    Err(error)
 }
 
 /// Waits for an event. The exclusive reference lets another thread's interpreter state be released meanwhile.

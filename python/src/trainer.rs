@@ -92,10 +92,13 @@ impl Trainer {
         let callbacks = Callbacks { progress, on_event };
         let job = |host: &mut Host<'_>| self.advance_by(steps, host);
         let advanced = run_job_until(py, &self.stop, |event| tell(py, &callbacks, event), job);
-        advanced.and_then(|continues| py.check_signals().map(|()| continues)).inspect_err(|_| {
+        advanced.and_then(|continues| py.check_signals().map(|()| continues)).inspect_err(|error| {
             // The exception may have come after the last step of the call.
             self.stop.store(true, Ordering::Relaxed);
-            drop(run_job_until(py, &self.stop, |_| Ok(()), |host| self.advance_by(0, host)));
+            let saved = run_job_until(py, &self.stop, |_| Ok(()), |host| self.advance_by(0, host));
+            if let Err(unsaved) = saved {
+                error.set_cause(py, Some(unsaved));
+            }
         })
     }
 

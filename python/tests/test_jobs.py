@@ -155,6 +155,15 @@ def test_what_ends_a_training_is_raised(tmp_path):
         training.wait()
 
 
+def test_what_ends_a_stopped_training_is_raised(tmp_path):
+    def work(progress):
+        raise _train._Stopped
+
+    training = _train.Training(tmp_path / "no", work)
+    with pytest.raises(gausset.FileError):
+        training.wait(60)
+
+
 def test_the_end_of_python_saves_a_training(photographs, tmp_path):
     code = f"""
         import gausset

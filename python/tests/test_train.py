@@ -1,4 +1,5 @@
 import os
+import shutil
 import signal
 import threading
 
@@ -119,6 +120,19 @@ def test_an_exception_of_the_callback_stops_the_run_and_is_raised(photographs, t
     assert not gausset.Run(tmp_path / "run").finished
     run = gausset.resume(tmp_path / "run", device="cpu")
     assert run.finished and run.metrics["steps"] == 600
+
+
+def test_a_state_that_cannot_be_saved_is_the_cause(photographs, tmp_path, settings):
+    folder = tmp_path / "run" / "checkpoints"
+
+    def progress(step, steps, loss):
+        shutil.rmtree(folder, ignore_errors=True)
+        folder.write_text("in the way")
+        raise LookupError
+
+    with pytest.raises(LookupError) as caught:
+        gausset.train(photographs, tmp_path / "run", steps=600, progress=progress, **settings)
+    assert isinstance(caught.value.__cause__, gausset.FileError)
 
 
 @pytest.mark.parametrize(
