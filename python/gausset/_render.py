@@ -139,8 +139,6 @@ class Renderer:
         """
         if sh_degree is not None:
             sh_degree = whole("sh_degree", sh_degree, 0, 3)
-        if near_plane is not None and not np.isfinite(near_plane):
-            raise ArgumentError(f"near_plane: {near_plane} (expected a finite distance)", "argument")
         images = self._renderer.render(
             camera._intrinsics, camera.world_to_camera.tolist(), colour(background), sh_degree, antialiased, near_plane
         )

@@ -1,5 +1,6 @@
 //! Renders.
 
+use gausset::saved_run::check_near_plane;
 use gausset::{Camera, Failure, Pose, RenderOptions, Rendering};
 use gausset_core::engine::{Engine, Outputs};
 use numpy::{PyArray1, PyArray2, PyArray3, PyArrayMethods};
@@ -102,6 +103,7 @@ impl Renderer {
         };
         let rendering = detached(py, || {
             let (camera, pose) = camera_and_pose(intrinsics, pose)?;
+            check_near_plane(near_plane)?;
             self.render_view(&camera, &pose, &options)
         })?;
         images(py, rendering)

@@ -1,3 +1,4 @@
+import math
 import pickle
 import pydoc
 import subprocess
@@ -75,7 +76,19 @@ def test_a_streamed_sog_has_levels_and_gives_the_finest_again(tmp_path, splats):
 
 
 @pytest.mark.parametrize(
-    "options, part", [({"format": "ksplat"}, "format"), ({"up": "w"}, "up"), ({"device": "cuda"}, "device")]
+    "options, part",
+    [
+        ({"format": "ksplat"}, "format"),
+        ({"up": "w"}, "up"),
+        ({"up": "auto"}, "up"),
+        ({"device": "cuda"}, "device"),
+        ({"scale": 1e30}, "scale"),
+        ({"min_psnr": math.nan}, "min_psnr"),
+        ({"min_opacity": math.nan}, "min_opacity"),
+        ({"sh_degree": 9}, "sh_degree"),
+        ({"levels": 0}, "levels"),
+        ({"translate": (0, 0, math.inf)}, "translate"),
+    ],
 )
 def test_wrong_options_are_named(tmp_path, splats, options, part):
     gausset.save(splats, tmp_path / "splats.ply")

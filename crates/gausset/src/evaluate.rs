@@ -18,8 +18,8 @@ use gausset_train::{
 
 use crate::device::DeviceOptions;
 use crate::saved_run::{
-    ChangedData, DataLocation, SavedRun, file_render_options, load_splats, open_beside, scene_splat_count,
-    splats_from_dataset_of,
+    ChangedData, DataLocation, SavedRun, check_near_plane, file_render_options, load_splats, open_beside,
+    scene_splat_count, splats_from_dataset_of,
 };
 use crate::training::warn_about_dataset;
 use crate::{Failure, Host};
@@ -121,6 +121,7 @@ pub struct EvaluateResult {
 /// No finished run, another dataset, files in the output folder that Gausset did not create, or the job was asked to
 /// stop.
 pub fn evaluate(options: &EvaluateOptions, host: &mut Host<'_>) -> Result<EvaluateResult, Failure> {
+    check_near_plane(options.near_plane)?;
     let splats = Some(&options.run).filter(|run| run.is_file());
     let _reading = InputFiles::new([splats, options.lpips.as_ref()].into_iter().flatten());
     // The result file inside a run folder is evaluated with the dataset, gains and poses of that run.

@@ -4,7 +4,7 @@ use std::cell::RefCell;
 use std::path::{Path, PathBuf};
 use std::sync::Arc;
 
-use gausset_core::constants::NEAR_PLANE;
+use gausset_core::constants::{MIN_NEAR_PLANE, NEAR_PLANE};
 use gausset_core::engine::{Engine, RenderOptions};
 use gausset_core::splats_transform::Similarity;
 use gausset_io::atomic::Disk;
@@ -260,6 +260,18 @@ pub fn file_render_options(file: &SplatFile) -> RenderOptions {
         near_plane: file.near_plane.unwrap_or(NEAR_PLANE),
         ..RenderOptions::default()
     }
+}
+
+/// Refuses a near plane that would draw splats at the camera, or behind it.
+///
+/// # Errors
+/// It is not finite, or too small.
+pub fn check_near_plane(near_plane: Option<f64>) -> Result<(), Failure> {
+    let outside = near_plane.filter(|near| !(*near >= MIN_NEAR_PLANE && (*near as f32).is_finite()));
+    outside.map_or(Ok(()), |found| {
+        let line = format!("⟨near-plane⟩: expected {MIN_NEAR_PLANE} or more scene units, found `{found}`");
+        Err(Failure::new("option", line))
+    })
 }
 
 /// Number of scene splats in a file that also has sky splats; `None` if it has none.

@@ -258,6 +258,28 @@ fn a_limit_keeps_the_most_important_splats_and_the_size_is_never_above_it() {
 }
 
 #[test]
+fn numbers_out_of_range_are_refused() {
+    let plain = || ConvertOptions::new("in.ply", "out.ply");
+    let edited = |edits| ConvertOptions { edits, ..plain() };
+    let edits = SplatEdits::default;
+    for (name, options) in [
+        ("scale", edited(SplatEdits { scale: 0.0, ..edits() })),
+        ("scale", edited(SplatEdits { scale: 1e30, ..edits() })),
+        ("min-opacity", edited(SplatEdits { min_opacity: Some(f64::NAN), ..edits() })),
+        ("sh-degree", edited(SplatEdits { sh_degree: Some(4), ..edits() })),
+        ("rotate", edited(SplatEdits { rotate: [0.0, f64::NAN, 0.0], ..edits() })),
+        ("up", edited(SplatEdits { up: Up::Auto, ..edits() })),
+        ("min-psnr", ConvertOptions { min_psnr: Some(f64::NAN), ..plain() }),
+        ("levels", ConvertOptions { levels: Some(0), ..plain() }),
+        ("max-splats", ConvertOptions { max_splats: Some(0), ..plain() }),
+    ] {
+        let failure = run(&options).unwrap_err();
+        assert_eq!(failure.code, "option", "{name}: {failure}");
+        assert!(failure.message.starts_with(&format!("⟨{name}⟩: expected")), "{failure}");
+    }
+}
+
+#[test]
 fn an_output_folder_of_the_released_code_is_converted_and_no_splats_are_refused() {
     let folder = TempDir::new().unwrap();
     let input = write_scene(folder.path(), 20);

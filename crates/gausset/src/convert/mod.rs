@@ -5,6 +5,7 @@ mod confirmed;
 pub(crate) mod edits;
 mod importance;
 mod loss;
+mod ranges;
 mod sky_image;
 
 use std::io::Write;
@@ -178,6 +179,7 @@ pub fn format_of(path: &Path, hint: &str) -> Result<Format, Failure> {
 /// The input cannot be read or the output not written, an option does not apply to these formats, no splat is left, the
 /// loss exceeds the limit, or the job was asked to stop.
 pub fn convert(options: &ConvertOptions, host: &mut Host<'_>) -> Result<ConversionResult, Failure> {
+    options.check_ranges()?;
     let output = &options.output;
     let format = options.format.map_or_else(|| format_of(output, "; or ⟨format⟩"), Ok)?;
     let run = SavedRun::from_input(&options.input)?;

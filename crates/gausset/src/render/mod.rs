@@ -22,8 +22,8 @@ pub use self::output::DepthFormat;
 use self::output::ViewWriter;
 use crate::device::DeviceOptions;
 use crate::saved_run::{
-    ChangedData, DataLocation, SavedRun, file_render_options, load_splats, open_beside, scene_splat_count,
-    splats_from_dataset_of,
+    ChangedData, DataLocation, SavedRun, check_near_plane, file_render_options, load_splats, open_beside,
+    scene_splat_count, splats_from_dataset_of,
 };
 use crate::training::warn_about_dataset;
 use crate::{CountedItem, Event, Failure, Host};
@@ -120,6 +120,7 @@ pub struct Renders {
 /// # Errors
 /// No splats or no cameras, existing files in the folder that Gausset did not create, or the job was asked to stop.
 pub fn render(options: &RenderJobOptions, host: &mut Host<'_>) -> Result<Renders, Failure> {
+    check_near_plane(options.near_plane)?;
     let path = if let CameraChoice::Path(path, _) = &options.cameras { Some(path) } else { None };
     let _reading =
         InputFiles::new([Some(&options.input).filter(|input| input.is_file()), path].into_iter().flatten());
