@@ -29,13 +29,15 @@
 //! A training that the caller advances, a part at a time:
 //! ```no_run
 //! use gausset::io::atomic::Overwrite;
+//! use gausset::train::AdvanceOutcome;
 //! use gausset::training::{RunSettings, Task};
 //! use gausset::{TrainOptions, Trainer, run_job};
 //!
 //! let options = TrainOptions { data: Some("scene".into()), ..TrainOptions::default() };
 //! let task = Task::new(options, "run".into(), Overwrite::Refuse)?;
 //! run_job(|host| {
-//!     let trainer = Trainer::new(task, RunSettings::for_device(Default::default()), host)?;
+//!     let mut trainer = Trainer::new(task, RunSettings::for_device(Default::default()), host)?;
+//!     while !matches!(trainer.advance(host)?, AdvanceOutcome::Ended(_)) {}
 //!     trainer.finish_started(host)
 //! })?;
 //! # Ok::<(), gausset::Failure>(())
@@ -56,18 +58,16 @@
 //! knows a terminal, an argument parser or how the process ends.
 //!
 //! ```
-//! use gausset::Host;
 //! use gausset::convert::{ConvertOptions, convert};
-//! use gausset_core::Splats;
-//! use gausset_io::atomic::{Disk, WriteOptions};
-//! use gausset_io::splat::{SaveOptions, SplatFile, save};
+//! use gausset::io::atomic::Overwrite;
+//! use gausset::{Host, SplatFile, Splats, save};
 //! use std::sync::{Arc, atomic::AtomicBool};
 //!
 //! let folder = tempfile::tempdir()?;
 //! let [ply, spz] = ["a.ply", "a.spz"].map(|name| folder.path().join(name));
 //! let mut splats = Splats::zeros(0, 100);
 //! splats.quats.fill([1.0, 0.0, 0.0, 0.0]);
-//! save(&Disk, &ply, &SplatFile::new(splats), &SaveOptions::default(), &WriteOptions::default())?;
+//! save(&ply, &SplatFile::new(splats), Overwrite::Refuse)?;
 //!
 //! let (stop, mut on_event) = (Arc::new(AtomicBool::new(false)), |_event| ());
 //! let result = convert(&ConvertOptions::new(&ply, &spz), &mut Host::new(&stop, &mut on_event))?;
@@ -117,8 +117,10 @@ pub mod training;
 mod watcher;
 
 pub use failure::{Failure, FailureKind};
-pub use gausset_core::engine::{RenderOptions, Rendering};
-pub use gausset_core::{Camera, Pose, Splats};
+pub use gausset_compute::SimdLevel;
+pub use gausset_core::engine::{Outputs, RenderOptions, Rendering};
+pub use gausset_core::splats_transform::Similarity;
+pub use gausset_core::{Camera, Pose, Region, Splats};
 pub use gausset_io::dataset::Dataset;
 pub use gausset_io::splat::SplatFile;
 pub use gausset_train::TrainOptions;
