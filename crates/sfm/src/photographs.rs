@@ -201,10 +201,18 @@ fn features_of_picture(
     }
     let size = found.map(|side| (f64::from(side) / reduction).round().max(1.0) as u32);
     let picture = downscale(picture, size[0], size[1]);
-    let mask = keep_of(job, name, size)?;
+    let mask = visible(keep_of(job, name, size)?, picture.alpha);
     let picture = ViewImage { width: size[0], height: size[1], rgb: picture.rgb, mask };
     let scale = f64::from(camera.width) / f64::from(size[0]);
     Ok(features::extract_from_picture(&picture, camera, scale, FEATURES, exec.level))
+}
+
+/// Pixels that a mask keeps and that are not transparent: 0 = ignore.
+fn visible(mask: Option<Vec<u8>>, alpha: Option<Vec<u8>>) -> Option<Vec<u8>> {
+    match (mask, alpha) {
+        (Some(mask), Some(alpha)) => Some(mask.into_iter().zip(alpha).map(|(keep, a)| keep.min(a)).collect()),
+        (mask, alpha) => mask.or(alpha),
+    }
 }
 
 /// Builds the model of a reconstruction: a camera for each group, an image for each registered photograph.
@@ -230,4 +238,38 @@ fn model_of(
         &|frame, _, point| pictures.cameras[pictures.camera_of[frame] as usize].project(point);
     add_landmarks(&mut model, frames, found, &first, project);
     Ok(model)
+}
+
+#[cfg(test)]
+mod tests {
+    use gausset_io::image::encode::{PngPixels, png};
+
+    use super::*;
+    use crate::align::tests::job_in;
+    use crate::model::FrameImages;
+
+    #[test]
+    fn transparent_pixels_have_no_features_whatever_their_colour() {
+        let place = tempfile::tempdir().unwrap();
+        std::fs::create_dir(place.path().join("images")).unwrap();
+        let (width, height) = (160u32, 120u32);
+        let pixel = |at: u32| {
+            let (x, y) = (at % width, at / width);
+            // Blots of different sizes and values.
+            let value = ((x / 9).wrapping_mul(37) ^ (y / 7).wrapping_mul(91)).wrapping_mul(0x9E37) as u8;
+            [value, value, value, if x < width / 2 { 255 } else { 0 }]
+        };
+        let pixels: Vec<u8> = (0..width * height).flat_map(pixel).collect();
+        let bytes = png(width, height, PngPixels::Rgba8(&pixels), &[]).unwrap();
+        std::fs::write(place.path().join("images/a.png"), bytes).unwrap();
+        let images = vec!["a.png".to_owned()];
+        let job = job_in(place.path(), vec![FrameImages { name: "a.png".to_owned(), images }]);
+        let pool = Pool::new(1);
+        for reduction in [1.0, 2.0] {
+            let camera = PictureCamera::new(width, height, 100.0);
+            let found = features_of_picture(&job, 0, &camera, reduction, Exec::best(&pool)).unwrap();
+            let right = found.features.iter().map(|feature| feature.pixel[0]).fold(0.0, f64::max);
+            assert!(found.features.len() > 5 && right <= 81.0, "{} to {right}", found.features.len());
+        }
+    }
 }
