@@ -164,7 +164,8 @@ impl CheckedModel {
         }
     }
 
-    /// Writes the model to a folder: cameras, images, points, and rigs and frames if a frame has several images.
+    /// Writes the model to a folder: cameras, images, points; rigs and frames if a frame has several images, else those
+    /// of an earlier model are removed.
     ///
     /// # Errors
     /// A file could not be written.
@@ -179,6 +180,12 @@ impl CheckedModel {
         if frames.iter().any(|frame| frame.images.len() > 1) {
             let rigs = self.rig_model(frames).to_files(ModelFormat::Binary);
             files.extend(rigs.into_iter().map(|(name, bytes)| (folder.join(name), bytes)));
+        } else {
+            // From those of an earlier model, readers would take its poses.
+            let old = ["frames.bin", "rigs.bin"].map(|name| folder.join(name));
+            for path in old.into_iter().filter(|path| path.exists()) {
+                Disk.remove(&path).map_err(|source| WriteError::Io { path, action: "remove", source })?;
+            }
         }
         for (name, bytes) in self.colmap.to_files(ModelFormat::Binary) {
             files.push((folder.join(name), bytes));
@@ -219,5 +226,20 @@ impl CheckedModel {
             }
         };
         RigModel { frames: groups.iter().map(moment).collect(), sensors }
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn no_rigs_of_an_earlier_model_stay_beside_photographs() {
+        let folder = tempfile::tempdir().unwrap();
+        let old = ["rigs.bin", "frames.bin"].map(|name| folder.path().join(name));
+        old.iter().for_each(|path| std::fs::write(path, "of COLMAP").unwrap());
+        let frame = FrameImages { name: "a.jpg".to_owned(), images: vec!["a.jpg".to_owned()] };
+        CheckedModel::default().write(folder.path(), &[frame]).unwrap();
+        assert!(folder.path().join("images.bin").is_file() && !old.iter().any(|path| path.exists()));
     }
 }
