@@ -140,6 +140,18 @@ pub fn focal_of_metadata(header: &ImageHeader) -> Option<f64> {
     header.focal_35mm.map(|mm| mm / FILM_DIAGONAL * diagonal)
 }
 
+/// Number of photographs whose features are extracted at the same time: one for each thread, within half of the memory.
+fn photographs_at_once(cameras: &[PictureCamera], reductions: &[f64], threads: usize, memory: u64) -> usize {
+    // Of a stored pixel, and of a reduced one with its scale space and differences.
+    const BYTES: [f64; 2] = [3.0, 220.0];
+    let bytes = |(camera, reduction): (&PictureCamera, &f64)| {
+        let pixels = f64::from(camera.width) * f64::from(camera.height);
+        pixels * (BYTES[0] + BYTES[1] / (reduction * reduction))
+    };
+    let largest = cameras.iter().zip(reductions).map(bytes).fold(1.0, f64::max);
+    threads.min((0.5 * memory as f64 / largest) as usize).max(1)
+}
+
 /// Features of all photographs.
 fn features_of(
     job: &AlignJob,
@@ -151,8 +163,8 @@ fn features_of(
 ) -> Result<Vec<Features>, AlignError> {
     let count = job.frames.len();
     let mut all = Vec::with_capacity(count);
-    // As many at a time as there are threads, so that memory holds no more photographs than that.
-    let together = job.threads.max(1);
+    let memory = gausset_compute::machine::memory_bytes().unwrap_or(4 << 30);
+    let together = photographs_at_once(&pictures.cameras, &pictures.reductions, job.threads, memory);
     for first in (0..count).step_by(together) {
         let batch = first..(first + together).min(count);
         tell(&AlignProgress {
@@ -247,6 +259,20 @@ mod tests {
     use super::*;
     use crate::align::tests::job_in;
     use crate::model::FrameImages;
+
+    #[test]
+    fn photographs_at_once_take_half_of_the_memory() {
+        let at_once = |sizes: &[[u32; 2]], threads, memory| {
+            let camera = |&[width, height]: &[u32; 2]| PictureCamera::new(width, height, 1.0);
+            let cameras: Vec<PictureCamera> = sizes.iter().map(camera).collect();
+            let reductions: Vec<f64> = sizes.iter().map(|size| f64::from(size[0]) / 2400.0).collect();
+            photographs_at_once(&cameras, &reductions, threads, memory)
+        };
+        assert_eq!(at_once(&[[2400, 1800]], 128, 32 << 30), 17);
+        assert_eq!(at_once(&[[2400, 1800], [9600, 7200]], 128, 32 << 30), 14);
+        assert_eq!(at_once(&[[2400, 1800]], 8, 32 << 30), 8);
+        assert_eq!(at_once(&[[2400, 1800]], 8, 1 << 20), 1);
+    }
 
     #[test]
     fn transparent_pixels_have_no_features_whatever_their_colour() {
