@@ -17,7 +17,7 @@ use serde_json::{Value, json};
 use super::alignment::LeftOut;
 use super::images::ImageSet;
 use super::picture_report::{AlignmentReport, left_out_lines, reason};
-use super::{PhotoAlignment, PhotoOptions};
+use super::{MAX_IMAGE_SIZE, PhotoAlignment, PhotoOptions};
 use crate::aligner::Aligner;
 use crate::frame_selection::with_advice;
 use crate::{FILES_LEFT_OUT, Failure, Host, georeference, records};
@@ -26,6 +26,7 @@ use crate::{FILES_LEFT_OUT, Failure, Host, georeference, records};
 const RESULT: &str = "result";
 const PHOTOGRAPH_BYTES: &str = "photograph-bytes";
 const MASK_BYTES: &str = "mask-bytes";
+const IMAGE_SIZE: &str = "max-image-size";
 
 fn cameras(options: &PhotoOptions, pictures: &ImageSet) -> CameraSharing {
     if options.lens.single_camera || pictures.is_video {
@@ -57,6 +58,7 @@ fn record(options: &PhotoOptions, pictures: &ImageSet, frames: &[FrameImages]) -
         "pairs": (pictures.pairs != PairChoice::Auto).then(|| pictures.pairs.describe()),
         "masks": options.lens.masks.as_deref().map(records::canonical_path),
         "invert-masks": (has_masks && options.lens.invert_masks).then_some(true),
+        IMAGE_SIZE: options.max_image_size,
         "sfm-seed": options.tool.seed,
         "mapper": options.tool.non_default_mapper(),
         "aligner": options.tool.non_default_aligner(),
@@ -108,6 +110,11 @@ fn differences(known: &Value, mut given: Value) -> Vec<String> {
     if let Some(given) = given.as_object_mut() {
         // Older records have none.
         given.retain(|key, _| ![PHOTOGRAPH_BYTES, MASK_BYTES].contains(&&**key) || known.get(key).is_some());
+        // A model of larger images is as good.
+        let size = |value: &Value| value.as_u64().unwrap_or(MAX_IMAGE_SIZE.into());
+        if given.get(IMAGE_SIZE).map(size) <= Some(size(&known[IMAGE_SIZE])) {
+            given.insert(IMAGE_SIZE.to_owned(), known[IMAGE_SIZE].clone());
+        }
     }
     records::differences(known, &given)
 }
@@ -296,6 +303,15 @@ mod tests {
         // The masks that training finds without an option are those of the aligner, too.
         let found = record(&options);
         assert_eq!(found["mask-bytes"], 2 * picture(8).len());
+        // A model of smaller images is another one, one of larger images is kept; older records have no size.
+        let mut older = found.clone();
+        older.as_object_mut().unwrap().remove("max-image-size");
+        options.max_image_size = 1600;
+        let fast = record(&options);
+        assert_eq!(differences(&fast, found.clone()), ["max-image-size = 1600 (given: 2400)"]);
+        assert_eq!([&found, &older].map(|known| differences(known, fast.clone()).len()), [0, 0]);
+        options.max_image_size = MAX_IMAGE_SIZE;
+        assert_eq!(differences(&older, record(&options)), [""; 0]);
         options.lens.invert_masks = true;
         assert_eq!(differences(&found, record(&options)), ["invert-masks = nothing (given: true)"]);
         options.lens = CaptureOptions { masks: Some(masks.clone()), ..CaptureOptions::default() };
