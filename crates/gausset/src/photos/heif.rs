@@ -24,6 +24,8 @@ use crate::external_tools::LIBHEIF_PROGRAMS;
 const QUALITY: u8 = 95;
 /// Longest head of a portable pixmap, bytes.
 const MAX_HEAD_BYTES: usize = 64;
+/// Photographs of which ffmpeg must decode one: the first may be damaged, or of a kind that it does not know.
+const SAMPLES: usize = 4;
 /// Name of the file that libheif writes.
 const DECODED: &str = "decoded.png";
 /// Name of the file that ffmpeg reads.
@@ -83,7 +85,7 @@ pub(super) struct HeifPhotographs {
 }
 
 impl HeifPhotographs {
-    /// Leaves out those that are damaged, and all of them if no program decodes the first.
+    /// Leaves out those that are damaged, and all of them if no program decodes one of the first.
     pub(super) fn check(
         list: &mut PhotographList,
         folder: &Path,
@@ -103,9 +105,11 @@ impl HeifPhotographs {
             }
         });
         let mut decoder = HeifDecoder { programs: Vec::new(), silence_limit };
-        if let (Some(name), Some(header)) = (list.heif.first(), headers.first()) {
+        let files = list.heif.iter().map(|name| folder.join(name));
+        let samples: Vec<(PathBuf, &HeifHeader)> = files.zip(&headers).take(SAMPLES).collect();
+        if !samples.is_empty() {
             let libheif = LIBHEIF_PROGRAMS.into_iter().find_map(find_program);
-            decoder.choose(find_program("ffmpeg"), libheif, &folder.join(name), header, stop);
+            decoder.choose(find_program("ffmpeg"), libheif, &samples, stop);
         }
         if decoder.programs.is_empty() {
             list.heif = listed;
@@ -118,20 +122,21 @@ impl HeifPhotographs {
 }
 
 impl HeifDecoder {
-    /// Chooses ffmpeg if it decodes this file, and libheif.
+    /// Chooses ffmpeg if it decodes one of these files, and libheif.
     fn choose(
         &mut self,
         ffmpeg: Option<PathBuf>,
         libheif: Option<PathBuf>,
-        file: &Path,
-        header: &HeifHeader,
+        samples: &[(PathBuf, &HeifHeader)],
         stop: &AtomicBool,
     ) {
-        let can_decode = |program: &PathBuf| {
+        let decodes = |program: &PathBuf, file: &Path, header: &HeifHeader| {
             let decoded = self.run_ffmpeg(program, file, header.size, stop);
             decoded
                 .is_ok_and(|(size, _)| [size, [size[1], size[0]]].iter().any(|size| is_whole(*size, header)))
         };
+        let can_decode =
+            |program: &PathBuf| samples.iter().any(|(file, header)| decodes(program, file, header));
         let ffmpeg = ffmpeg.filter(can_decode);
         self.programs.extend(ffmpeg.map(Decoder::Ffmpeg));
         self.programs.extend(libheif.map(Decoder::Libheif));
@@ -312,7 +317,7 @@ mod tests {
     fn decoder(ffmpeg: Option<PathBuf>, libheif: Option<PathBuf>) -> HeifDecoder {
         let (file, header) = photograph();
         let mut decoder = HeifDecoder { programs: Vec::new(), silence_limit: LIMIT };
-        decoder.choose(ffmpeg, libheif, &file, &header, &NEVER);
+        decoder.choose(ffmpeg, libheif, &[(file, &header)], &NEVER);
         decoder
     }
 
@@ -379,6 +384,11 @@ mod tests {
         let image = place.path().join("image.ppm");
         let size = "for word; do case \"$word\" in file:*) size=$(wc -c < \"${word#file:}\");; esac; done";
         script(&program, &format!("{size}\n[ $size -lt 9000 ] && cat {}", image.display()));
+        // It is used even if it does not decode the first one.
+        let mut chosen = HeifDecoder { programs: Vec::new(), silence_limit: LIMIT };
+        let (header, samples) = (photograph().1, ["c.HEIC", "a.heic"].map(|name| photos.join(name)));
+        chosen.choose(Some(program.clone()), None, &samples.map(|file| (file, &header)), &NEVER);
+        assert_eq!(chosen.programs.len(), 1);
         let mut list = PhotographList::of_folder(&photos, &[]).unwrap();
         let headers = list.heif.iter().map(|name| read_heif_header(&photos.join(name)).unwrap()).collect();
         let heif = HeifPhotographs { headers, decoder: decoder(Some(program.clone()), None) };
