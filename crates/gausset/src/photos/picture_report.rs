@@ -113,7 +113,7 @@ impl<'a> AlignmentReport<'a> {
 fn cameras(pictures: &ImageSet, model: &CheckedModel) -> Vec<CameraReport> {
     let report = |camera: &gausset_io::dataset::SourceCamera| {
         let mut images = model.colmap.images.iter().filter(|image| image.camera_id == camera.id).peekable();
-        let first = images.peek().map(|image| pictures.folder.join(&image.name));
+        let first = images.peek().map(|image| pictures.file_with_metadata(&image.name));
         CameraReport {
             model: camera.model.name(),
             width: camera.width,
