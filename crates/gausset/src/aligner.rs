@@ -52,7 +52,7 @@ pub struct AlignerOptions {
     pub aligner: Aligner,
     /// Python that has pycolmap; `None` = `$GAUSSET_PYTHON`, then python3 in PATH.
     pub python: Option<PathBuf>,
-    /// The colmap executable, 3.12 or later, instead of pycolmap.
+    /// The colmap executable, 3.13 or later, instead of pycolmap.
     pub colmap: Option<PathBuf>,
     /// Timeout for external programs in seconds without output; `None` = 1800 for COLMAP, 120 for others.
     pub timeout: Option<u64>,

@@ -533,12 +533,12 @@ pub(crate) mod tests {
         let job = job_in(root.path(), three_frames());
         let run = |program: &str| {
             let tool =
-                AlignmentTool::ColmapExecutable { program: program.into(), version: "3.12".to_owned() };
+                AlignmentTool::ColmapExecutable { program: program.into(), version: "3.13".to_owned() };
             align(&job, &tool, &AtomicBool::new(false), &mut |_| {}).map(|_| ()).unwrap_err()
         };
         let known = AlignJob { known_poses: Some(Vec::new()), ..job.clone() };
         let tool =
-            AlignmentTool::ColmapExecutable { program: "/bin/true".into(), version: "3.12".to_owned() };
+            AlignmentTool::ColmapExecutable { program: "/bin/true".into(), version: "3.13".to_owned() };
         let refusal = align(&known, &tool, &AtomicBool::new(false), &mut |_| {}).map(|_| ()).unwrap_err();
         assert!(matches!(refusal, AlignError::NeedsPython), "{refusal}");
         // COLMAP would read another name in a list of pairs: refused before any work.

@@ -2,7 +2,7 @@
 //! checked.
 //!
 //! ```text
-//! tool     pycolmap in a Python, or a `colmap` executable >= 3.12      (found, version checked)
+//! tool     pycolmap in a Python, or a `colmap` executable >= 3.13      (found, version checked)
 //! align    features ─▶ rig ─▶ matching ─▶ mapping in a child process; a ladder of recipes; the best model
 //! matches  keypoints and raw matches from other software; pair_list: which pairs are matched
 //! built_in  the built-in aligner of panoramas: takes views, returns the same kind of model; photographs: of photographs

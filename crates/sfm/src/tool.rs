@@ -1,7 +1,7 @@
 //! Finds COLMAP: the `pycolmap` package of a Python, or a `colmap` executable.
 //!
-//! Order: `--python`, `GAUSSET_PYTHON`, `python3` and `python` in PATH, then `colmap` in PATH. Rigs came with COLMAP
-//! 3.12 and the options used here with pycolmap 4; older versions are refused with their version number.
+//! Order: `--python`, `GAUSSET_PYTHON`, `python3` and `python` in PATH, then `colmap` in PATH. The options used here
+//! came with COLMAP 3.13 and pycolmap 4; older versions are refused with their version number.
 
 use std::path::{Path, PathBuf};
 use std::sync::atomic::AtomicBool;
@@ -45,7 +45,7 @@ pub enum AlignmentTool {
 pub enum ToolError {
     /// Neither pycolmap nor the executable was found.
     #[error(
-        "COLMAP: not found (expected pycolmap 4 in a Python, or colmap 3.12 or later in PATH); install it with: pip install pycolmap{}",
+        "COLMAP: not found (expected pycolmap 4 in a Python, or colmap 3.13 or later in PATH); install it with: pip install pycolmap{}",
         tried.as_ref().map(|t| format!(" ({t})")).unwrap_or_default()
     )]
     NotFound {
@@ -79,9 +79,9 @@ pub enum UnusableTool {
         /// Version of pycolmap.
         version: String,
     },
-    /// An executable without camera rigs.
+    /// An executable without the options that are used here.
     #[error(
-        "{}: COLMAP: version {version} has no camera rigs (expected 3.12 or later); install pycolmap: pip install pycolmap",
+        "{}: COLMAP: version {version} is too old (expected 3.13 or later); install pycolmap: pip install pycolmap",
         program.display()
     )]
     OldProgram {
@@ -92,7 +92,7 @@ pub enum UnusableTool {
     },
     /// SphereSfM, a branch of COLMAP 3.8 for panoramas.
     #[error(
-        "{0}: COLMAP: is SphereSfM, which has no camera rigs (expected COLMAP 3.12 or later); run it separately and pass its model as ⟨poses⟩",
+        "{0}: COLMAP: is SphereSfM, which has no camera rigs (expected COLMAP 3.13 or later); run it separately and pass its model as ⟨poses⟩",
         program.display()
     )]
     SphereSfm {
@@ -214,7 +214,7 @@ fn find_pycolmap(python: &Path, stop: &AtomicBool) -> Result<AlignmentTool, Unus
 fn find_executable(program: &Path, stop: &AtomicBool) -> Result<AlignmentTool, UnusableTool> {
     let mut first = None;
     let mut is_sphere = false;
-    // `colmap help` prints its version in the first line: "COLMAP 3.12.3 -- Structure-from-Motion …".
+    // `colmap help` prints its version in the first line: "COLMAP 3.13.0 -- Structure-from-Motion …".
     let mut on_line = |_, line: &str| {
         // A command that only SphereSfM has; the spelling is its own.
         is_sphere |= line.contains("sphere_cubic_reprojecer");
@@ -231,13 +231,13 @@ fn find_executable(program: &Path, stop: &AtomicBool) -> Result<AlignmentTool, U
         text.split_whitespace().skip_while(|w| *w != "COLMAP").nth(1).unwrap_or_default().to_owned();
     let program = program.to_owned();
     match major_minor(&version) {
-        Some((major, minor)) if (major, minor) >= (3, 12) => {
+        Some((major, minor)) if (major, minor) >= (3, 13) => {
             Ok(AlignmentTool::ColmapExecutable { program, version })
         }
         Some(_) if is_sphere => Err(UnusableTool::SphereSfm { program }),
         Some(_) => Err(UnusableTool::OldProgram { program, version }),
         None => {
-            let what = "COLMAP: reports no version (expected `COLMAP 3.12` or later)";
+            let what = "COLMAP: reports no version (expected `COLMAP 3.13` or later)";
             Err(UnusableTool::NoVersion { program, problem: what })
         }
     }

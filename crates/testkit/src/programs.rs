@@ -61,7 +61,7 @@ mkdir -p \"$models/0\" && cp {model}/* \"$models/0\"",
     script(
         &folder.join("colmap"),
         &format!(
-            "if [ \"$1\" = help ]; then echo 'COLMAP 3.12.3 -- Structure-from-Motion and Multi-View Stereo'; exit 0; fi
+            "if [ \"$1\" = help ]; then echo 'COLMAP 3.13.0 -- Structure-from-Motion and Multi-View Stereo'; exit 0; fi
 echo \"$@\" >> {}
 [ \"$1\" = mapper ] || exit 0
 while [ \"$1\" != --output_path ]; do shift; done

@@ -38,7 +38,7 @@ fn with_stand_ins(hangs: Hangs) -> TestFolder {
         r#"echo '{"streams": [{"width": 256, "height": 128, "avg_frame_rate": "30/1", "duration": "9.0"}]}'"#;
     script(&workshop.path("bin/ffprobe"), &format!("{}\n{probe}", hang(Hangs::Ffprobe)));
     script(&workshop.path("bin/ffmpeg"), &hang(Hangs::Ffmpeg));
-    let version = "echo 'COLMAP 3.12.3 -- Structure-from-Motion'; exit 0";
+    let version = "echo 'COLMAP 3.13.0 -- Structure-from-Motion'; exit 0";
     let colmap = format!(
         "if [ \"$1\" = help ]; then {}\n{version}; fi\n{}",
         hang(Hangs::ColmapVersion),

@@ -118,7 +118,7 @@ pub(crate) fn write_inputs(workshop: &TestFolder) {
     fs::write(root.join("track.csv"), "t,x,y\n0,0,0\n1,1,0\n").expect("a track");
     // The COLMAP model of the images of the dataset.
     let mapper = format!(
-        "if [ \"$1\" = help ]; then echo 'COLMAP 3.12.3 -- Structure-from-Motion'; exit 0; fi\n\
+        "if [ \"$1\" = help ]; then echo 'COLMAP 3.13.0 -- Structure-from-Motion'; exit 0; fi\n\
          [ \"$1\" = mapper ] || exit 0\nwhile [ \"$1\" != --output_path ]; do shift; done\n\
          mkdir -p \"$2/0\" && cp '{}'/* \"$2/0\"",
         root.join("data/sparse/0").display()

@@ -31,7 +31,7 @@ fn workshop() -> TestFolder {
     script(
         &workshop.path("colmap"),
         &format!(
-            "if [ \"$1\" = help ]; then echo 'COLMAP 3.12.3 -- Structure-from-Motion'; exit 0; fi
+            "if [ \"$1\" = help ]; then echo 'COLMAP 3.13.0 -- Structure-from-Motion'; exit 0; fi
 echo \"colmap $@\" >> {calls}
 images=photos
 for word; do case \"$word\" in */frames) images=video;; esac; done
@@ -407,7 +407,7 @@ fn an_alignment_that_is_killed_keeps_its_features() {
     script(
         &workshop.path("colmap"),
         &format!(
-            "if [ \"$1\" = help ]; then echo 'COLMAP 3.12.3 -- Structure-from-Motion'; exit 0; fi
+            "if [ \"$1\" = help ]; then echo 'COLMAP 3.13.0 -- Structure-from-Motion'; exit 0; fi
 cd {here}
 for word; do
   case \"$last\" in --database_path) database=$word;; --output_path) models=$word;; esac

@@ -211,8 +211,10 @@ if [ \"$last\" = --version ]; then echo '{\"event\": \"version\", \"version\": \
             (
                 "colmap",
                 "echo 'COLMAP 3.8 -- Structure-from-Motion and Multi-View Stereo'",
-                "version 3.8 has no camera rigs (expected 3.12 or later)",
+                "version 3.8 is too old (expected 3.13 or later)",
             ),
+            // The last one with the former names of options.
+            ("colmap", "echo 'COLMAP 3.12.6 -- Structure-from-Motion'", "version 3.12.6 is too old"),
             ("silent", silent.as_str(), "no output for 1 s"),
             ("broken", broken.as_str(), "COLMAP: matching: RuntimeError: out of luck"),
             ("nothing", version, "frames: none of 2 could be aligned"),

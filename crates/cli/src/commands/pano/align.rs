@@ -30,7 +30,7 @@ Examples:
   gausset pano align work/ --track walk.gpx --track-offset auto
   gausset pano align work/ --poses cameras.xml --track walk.gpx    given poses, georeferenced
   gausset pano align work/ --reference truth.csv   also report errors against reference poses
---poses, --refine, --matches and --database need COLMAP: pip install pycolmap, or colmap 3.12 or
+--poses, --refine, --matches and --database need COLMAP: pip install pycolmap, or colmap 3.13 or
 later in PATH.";
 
 /// Arguments of `pano align`.
@@ -118,7 +118,7 @@ pub(crate) struct ToolArgs {
     /// Python with pycolmap [default: $GAUSSET_PYTHON, then python3 in PATH].
     #[arg(long, value_name = "PROGRAM", help_heading = "COLMAP")]
     python: Option<PathBuf>,
-    /// COLMAP executable (3.12 or later) to use instead of pycolmap.
+    /// COLMAP executable (3.13 or later) to use instead of pycolmap.
     #[arg(long, value_name = "PROGRAM", conflicts_with = "python", help_heading = "COLMAP")]
     colmap: Option<PathBuf>,
     /// Maximum time without output of an external program, seconds [default: 1800 for COLMAP, 120 for others].
