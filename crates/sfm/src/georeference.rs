@@ -27,7 +27,7 @@ const HEIGHT_ROUNDS: usize = 8;
 /// Fit of a model to the GPS positions of its pictures.
 #[derive(Clone, Debug, PartialEq)]
 pub struct GeoFit {
-    /// Where the metres are zero; without altitude if no position has one.
+    /// Where the metres are zero; without altitude if fewer than three positions have one.
     pub origin: EarthPlace,
     /// From the world of the model to metres east, north and up.
     pub similarity: Similarity,
@@ -96,7 +96,9 @@ fn origin_of(places: &[EarthPlace]) -> Option<EarthPlace> {
     // Beyond 180 degrees east the count begins anew.
     let longitude = |place: &EarthPlace| first + (place.longitude - first + 540.0).rem_euclid(360.0) - 180.0;
     let rounded = |value: f64, unit: f64| (value * unit).round() / unit;
-    let altitude = median(places.iter().filter_map(|place| place.altitude).collect());
+    let altitudes: Vec<f64> = places.iter().filter_map(|place| place.altitude).collect();
+    // Fewer do not take part in the fit, so they do not tell where its zero is.
+    let altitude = if altitudes.len() < MIN_POSITIONS { None } else { median(altitudes) };
     Some(EarthPlace {
         latitude: rounded(median(places.iter().map(|place| place.latitude).collect())?, 1e7),
         longitude: rounded(median(places.iter().map(longitude).collect())?, 1e7),
@@ -107,14 +109,14 @@ fn origin_of(places: &[EarthPlace]) -> Option<EarthPlace> {
 impl Positions {
     fn new(places: &[EarthPlace], origin: EarthPlace, up: Option<[f64; 3]>) -> Self {
         let zero: Geodetic = [origin.latitude, origin.longitude, origin.altitude.unwrap_or(0.0)];
+        let altitude = |place: &EarthPlace| place.altitude.filter(|_| origin.altitude.is_some());
         let metres = |place: &EarthPlace| {
             let longitude = zero[1] + (place.longitude - zero[1] + 540.0).rem_euclid(360.0) - 180.0;
-            to_local([place.latitude, longitude, place.altitude.unwrap_or(zero[2])], zero)
+            to_local([place.latitude, longitude, altitude(place).unwrap_or(zero[2])], zero)
         };
-        let has_heights = places.iter().filter(|place| place.altitude.is_some()).count() >= MIN_POSITIONS;
         Self {
             metres: places.iter().map(metres).collect(),
-            has_height: places.iter().map(|place| has_heights && place.altitude.is_some()).collect(),
+            has_height: places.iter().map(|place| altitude(place).is_some()).collect(),
             up,
         }
     }
@@ -268,11 +270,13 @@ mod tests {
         let found = fit(&centres, &places, None).unwrap();
         assert!(found.is_used.iter().all(|used| *used) && found.quality.residual < 1e-3, "{found:?}");
         assert!((found.similarity.scale - 25.0).abs() < 1e-3 && tilt(&found, &model) < 0.01);
-        // Without any altitude, up is that of the cameras, and the origin has none.
-        places.iter_mut().for_each(|place| place.altitude = None);
-        let found = fit(&centres, &places, Some(up(&model))).unwrap();
-        assert_eq!(found.origin.altitude, None);
-        assert!((found.similarity.scale - 25.0).abs() < 0.1 && tilt(&found, &model) < 0.1, "{found:?}");
+        // Without altitudes, or with two, up is that of the cameras, and the origin has none.
+        for kept in [3, 0] {
+            places[kept..].iter_mut().for_each(|place| place.altitude = None);
+            let found = fit(&centres, &places, Some(up(&model))).unwrap();
+            assert_eq!(found.origin.altitude, None);
+            assert!((found.similarity.scale - 25.0).abs() < 0.1 && tilt(&found, &model) < 0.1, "{found:?}");
+        }
     }
 
     #[test]

@@ -26,7 +26,7 @@ pub struct EarthPlace {
     pub latitude: f64,
     /// Degrees east.
     pub longitude: f64,
-    /// Metres; `None` if no picture has an altitude.
+    /// Metres; `None` if fewer than three pictures have an altitude.
     pub altitude: Option<f64>,
 }
 
