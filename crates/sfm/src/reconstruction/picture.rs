@@ -24,8 +24,8 @@ pub(crate) const DEFAULT_FOCAL: f64 = 1.2;
 const DEFAULT_FISHEYE_FOCAL: f64 = 0.5;
 /// Focal lengths to try where pairs do not tell them, relative to the longest side, and their number.
 pub(crate) const FOCALS_TRIED: usize = 5;
-const PERSPECTIVE_FOCALS_TRIED: [f64; FOCALS_TRIED] = [0.6, 0.8, 1.0, DEFAULT_FOCAL, 1.8];
-const FISHEYE_FOCALS_TRIED: [f64; FOCALS_TRIED] = [0.32, 0.4, DEFAULT_FISHEYE_FOCAL, 0.65, 0.9];
+const PERSPECTIVE_FOCALS_TRIED: [f64; FOCALS_TRIED] = [DEFAULT_FOCAL, 0.6, 0.8, 1.0, 1.8];
+const FISHEYE_FOCALS_TRIED: [f64; FOCALS_TRIED] = [DEFAULT_FISHEYE_FOCAL, 0.32, 0.4, 0.65, 0.9];
 
 /// A camera with its principal point at the centre of the image.
 #[derive(Clone, Copy, Debug, PartialEq)]
@@ -106,7 +106,7 @@ impl PictureCamera {
         self.longest_side() * if self.is_fisheye() { DEFAULT_FISHEYE_FOCAL } else { DEFAULT_FOCAL }
     }
 
-    /// Focal lengths to try where pairs do not tell them, px.
+    /// Focal lengths to try where pairs do not tell them, px; the default first.
     pub(crate) fn focals_tried(&self) -> [f64; FOCALS_TRIED] {
         let relative = if self.is_fisheye() { FISHEYE_FOCALS_TRIED } else { PERSPECTIVE_FOCALS_TRIED };
         relative.map(|focal| focal * self.longest_side())

@@ -190,8 +190,8 @@ fn set_bearings(frames: &mut [Features], pictures: &Pictures) {
     }
 }
 
-/// Of cameras whose focal lengths pairs leave open, tries some for the pairs with the most matches, and keeps that with
-/// the most verified ones.
+/// Of cameras whose focal lengths pairs leave open, tries some for their pairs with the most matches, and keeps that with
+/// the most verified ones; of equal ones the default.
 fn choose_focals(
     frames: &mut [Features],
     pictures: &mut Pictures,
@@ -201,7 +201,9 @@ fn choose_focals(
     exec: Exec<'_>,
     stop: &AtomicBool,
 ) -> Result<(), Stopped> {
-    let mut pairs: Vec<&MatchedPair> = matched.iter().collect();
+    let is_open = |frame: usize| open.contains(&(pictures.camera_of[frame] as usize));
+    let mut pairs: Vec<&MatchedPair> =
+        matched.iter().filter(|pair| is_open(pair.a) || is_open(pair.b)).collect();
     pairs.sort_by_key(|pair| std::cmp::Reverse(pair.matches.len()));
     pairs.truncate(PAIRS_TRIED);
     let mut best: Option<(usize, usize)> = None;
