@@ -79,14 +79,13 @@ impl Ray {
 pub(crate) fn triangulate(rays: &[Ray], parallax: f64) -> Option<([f64; 3], Vec<usize>)> {
     let mut used: Vec<usize> = (0..rays.len()).collect();
     while used.len() >= 2 {
-        let widest = used.iter().enumerate().flat_map(|(at, &a)| used[at + 1..].iter().map(move |&b| (a, b)));
-        let spread = widest
-            .map(|(a, b)| {
-                let (a, b) = (rays[a].direction, rays[b].direction);
-                libm::atan2(norm(cross(a, b)), dot(a, b))
-            })
-            .fold(0.0, f64::max);
-        if spread < parallax {
+        let mut pairs =
+            used.iter().enumerate().flat_map(|(at, &a)| used[at + 1..].iter().map(move |&b| (a, b)));
+        let is_wide = pairs.any(|(a, b)| {
+            let (a, b) = (rays[a].direction, rays[b].direction);
+            libm::atan2(norm(cross(a, b)), dot(a, b)) >= parallax
+        });
+        if !is_wide {
             return None;
         }
         let point = closest_point(rays, &used)?;
