@@ -182,13 +182,18 @@ fn extract_region(
     keypoints.retain(is_wanted);
     select(&mut keypoints);
     let mut found = Features::default();
-    let mut gradients: Option<Gradients> = None;
+    // Keypoints come in order of size, and sizes of an octave and the next overlap: with the last two planes, each is
+    // computed once or twice.
+    let mut planes: [Option<Gradients>; 2] = [None, None];
     for keypoint in &keypoints {
-        // Keypoints come in order of size, so each plane of gradients is computed once or twice.
-        if gradients.as_ref().is_none_or(|known| !known.is_of(keypoint)) {
-            gradients = Some(Gradients::new(&space, keypoint, level));
+        let is_known = |plane: &Option<Gradients>| plane.as_ref().is_some_and(|plane| plane.is_of(keypoint));
+        if !is_known(&planes[0]) {
+            planes.swap(0, 1);
+            if !is_known(&planes[0]) {
+                planes[0] = Some(Gradients::new(&space, keypoint, level));
+            }
         }
-        let Some(gradients) = &gradients else { continue };
+        let Some(gradients) = &planes[0] else { continue };
         let [x, y] = place(keypoint);
         let pixel = (y as usize).min(height - 1) * width + (x as usize).min(width - 1);
         for angle in gradients.orientations(keypoint) {
