@@ -3,7 +3,8 @@
 //! Measured on real walks (five and eight panoramas metres apart): views without nearest-view masks, pairs of the same
 //! frame skipped, fixed intrinsics and a fixed rig register everything; masks, cube faces or no rig do not.
 
-use std::collections::BTreeMap;
+use std::borrow::Cow;
+use std::collections::{BTreeMap, BTreeSet};
 use std::io::Write;
 use std::path::{Path, PathBuf};
 use std::sync::atomic::AtomicBool;
@@ -216,7 +217,7 @@ pub fn align(
         }
         return aligned;
     }
-    let pairs = listed_pairs(job)?;
+    let pairs = pair_list_text(job)?;
     ownership::claim_folder(&Disk, &job.work_folder, WORK_FOLDER_KIND, Overwrite::Refuse)?;
     if let Some(pairs) = pairs {
         write_atomic(&Disk, &job.work_folder.join(PAIR_LIST), |file| file.write_all(pairs.as_bytes()))?;
@@ -239,14 +240,42 @@ pub fn align(
 }
 
 /// The list of pairs for COLMAP, which splits a line at its first space; `None` if pairs are not listed.
-fn listed_pairs(job: &AlignJob) -> Result<Option<String>, AlignError> {
-    let PairChoice::Listed(pairs) = &job.pairs else { return Ok(None) };
+fn pair_list_text(job: &AlignJob) -> Result<Option<String>, AlignError> {
+    let Some(pairs) = listed_pairs(job) else { return Ok(None) };
     let name = |frame: usize| &job.frames[frame].images[0];
-    let is_unreadable = |name: &&String| name.contains(' ') || name.trim() != *name || name.starts_with('#');
-    match pairs.as_flattened().iter().map(|&frame| name(frame)).find(is_unreadable) {
+    match pairs.as_flattened().iter().map(|&frame| name(frame)).find(|name| !is_readable_in_list(name)) {
         Some(name) => Err(AlignError::PairName { name: name.clone() }),
         None => Ok(Some(pairs.iter().map(|&[a, b]| [name(a), " ", name(b), "\n"].concat()).collect())),
     }
+}
+
+fn is_readable_in_list(name: &str) -> bool {
+    !name.contains(' ') && name.trim() == name && !name.starts_with('#')
+}
+
+/// The pairs that COLMAP gets as a list: given ones, and those of a sequence of photographs whose names have another
+/// order as bytes, in which COLMAP would match it (`10.jpg` before `2.jpg`).
+fn listed_pairs(job: &AlignJob) -> Option<Cow<'_, [[usize; 2]]>> {
+    if let PairChoice::Listed(pairs) = &job.pairs {
+        return Some(Cow::Borrowed(pairs));
+    }
+    let names = || job.frames.iter().map(|frame| &frame.images[0]);
+    let is_out_of_order = is_matched_in_sequence(job) && job.rig_config.is_none() && !names().is_sorted();
+    (is_out_of_order && names().all(|name| is_readable_in_list(name)))
+        .then(|| Cow::Owned(sequence_pairs(job.frames.len())))
+}
+
+fn is_matched_in_sequence(job: &AlignJob) -> bool {
+    let limit = if job.rig_config.is_some() { EXHAUSTIVE_FRAMES } else { EXHAUSTIVE_IMAGES };
+    job.pairs == PairChoice::Auto && job.is_sequence && job.frames.len() > limit
+}
+
+/// The pairs of COLMAP's sequential matcher: neighbours, and those at distances of powers of two.
+fn sequence_pairs(count: usize) -> Vec<[usize; 2]> {
+    let distances: BTreeSet<usize> =
+        (0..SEQUENCE_OVERLAP).flat_map(|k| [k as usize + 1, 1usize << k]).collect();
+    let of = |a: usize| distances.iter().map(move |by| [a, a + by]).filter(|[_, b]| *b < count);
+    (0..count).flat_map(of).collect()
 }
 
 /// Removes the work folder of an alignment. Failing to remove it does no harm.
@@ -309,11 +338,10 @@ fn image_names(job: &AlignJob) -> Vec<String> {
 
 /// The attempt that runs a recipe for these images in an absolute folder.
 pub(crate) fn attempt_of_recipe(job: &AlignJob, recipe: Recipe, folder: &Path) -> Attempt {
-    let limit = if job.rig_config.is_some() { EXHAUSTIVE_FRAMES } else { EXHAUSTIVE_IMAGES };
-    let matcher = match &job.pairs {
-        PairChoice::Listed(_) => Matcher::Listed,
-        PairChoice::Auto if job.is_sequence && job.frames.len() > limit => Matcher::Sequential,
-        PairChoice::Auto | PairChoice::All => Matcher::Exhaustive,
+    let matcher = match listed_pairs(job) {
+        Some(_) => Matcher::Listed,
+        None if is_matched_in_sequence(job) => Matcher::Sequential,
+        None => Matcher::Exhaustive,
     };
     Attempt {
         images: absolute(&job.image_folder),
@@ -585,6 +613,26 @@ pub(crate) mod tests {
         std::fs::write(job.image_folder.join("a.jpg"), "a picture").unwrap();
         interrupted(&AlignJob { seed: 1, ..job.clone() });
         assert!(!database.exists());
+    }
+
+    #[test]
+    fn colmap_matches_a_sequence_in_the_order_of_its_numbers() {
+        let matcher = |names: &dyn Fn(usize) -> String| {
+            let frame = |k: usize| FrameImages { name: names(k), images: vec![names(k)] };
+            let job = job_in(Path::new("in"), (1..=121).map(frame).collect());
+            let job = AlignJob { is_sequence: true, ..job };
+            let attempt = attempt_of_recipe(&job, LADDER[0], Path::new("in"));
+            (attempt.matcher, pair_list_text(&job).unwrap())
+        };
+        let (listed, text) = matcher(&|k| format!("{k}.jpg"));
+        assert_eq!(listed, Matcher::Listed);
+        let text = text.unwrap();
+        let has = |pair: &str| text.lines().any(|line| line == pair);
+        assert!(["2.jpg 3.jpg", "9.jpg 19.jpg", "1.jpg 65.jpg"].into_iter().all(has));
+        assert!(!has("1.jpg 12.jpg") && !text.contains("122"));
+        assert_eq!(matcher(&|k| format!("{k:03}.jpg")), (Matcher::Sequential, None));
+        // COLMAP does not read such names in a list.
+        assert_eq!(matcher(&|k| format!("a {k}.jpg")), (Matcher::Sequential, None));
     }
 
     #[test]
