@@ -1,6 +1,8 @@
 //! Least-squares fit of values at the nodes of a graph to differences along its edges. Rotation averaging, baseline
 //! lengths and positions all use it.
 
+use std::sync::atomic::{AtomicBool, Ordering};
+
 /// One equation `value[to] - value[from] = difference`, with its weight.
 #[derive(Clone, Copy, Debug)]
 pub(crate) struct Edge<const N: usize> {
@@ -72,11 +74,18 @@ pub(crate) fn fit<const N: usize>(count: usize, edges: &[Edge<N>]) -> Vec<[f64; 
 }
 
 /// Robust version: weights decrease with residual over scale (iteratively reweighted least squares, first with L1, then
-/// with Cauchy weights). Returns the values and the residual of each edge.
-pub(crate) fn fit_robust<const N: usize>(count: usize, edges: &[Edge<N>]) -> (Vec<[f64; N]>, Vec<f64>) {
+/// with Cauchy weights). Returns the values and the residual of each edge; unfinished ones if `stop` is set.
+pub(crate) fn fit_robust<const N: usize>(
+    count: usize,
+    edges: &[Edge<N>],
+    stop: &AtomicBool,
+) -> (Vec<[f64; N]>, Vec<f64>) {
     let mut weighted = edges.to_vec();
     let mut values = fit(count, &weighted);
     for round in 0..30 {
+        if stop.load(Ordering::Relaxed) {
+            break;
+        }
         for (edge, own) in weighted.iter_mut().zip(edges) {
             let r = residual(&values, own) / own.scale;
             edge.weight = own.weight * if round < 15 { 1.0 / r.max(1e-2) } else { 1.0 / (1.0 + r * r) };
@@ -136,7 +145,7 @@ mod tests {
             }
         }
         let wrong = edges.len();
-        let (found, residuals) = fit_robust(count as usize, &edges);
+        let (found, residuals) = fit_robust(count as usize, &edges, &AtomicBool::new(false));
         let mean: [f64; 3] = std::array::from_fn(|k| truth.iter().map(|v| v[k]).sum::<f64>() / 40.0);
         for (found, truth) in found.iter().zip(&truth) {
             assert!((0..3).all(|k| (found[k] - truth[k] + mean[k]).abs() < 1e-3), "{found:?} {truth:?}");

@@ -82,7 +82,7 @@ pub fn reconstruct_pictures(
     let rotations: Vec<MatchedRotation> =
         verified.iter().map(|v| ([v.a, v.b], v.relative.rotation, v.matches.len())).collect();
     let mut others = verified.clone();
-    let Some(mut poses) = initial_poses(frames, &mut verified, &of_pair) else {
+    let Some(mut poses) = initial_poses(frames, &mut verified, &of_pair, stop) else {
         return Ok(Reconstruction { poses: vec![None; frames.len()], landmarks: Vec::new(), pairs, tried });
     };
     // Tracks begin with the pairs that agree on the poses. The others reach the frames that have none yet.
@@ -190,8 +190,8 @@ fn set_bearings(frames: &mut [Features], pictures: &Pictures) {
     }
 }
 
-/// Of cameras whose focal lengths pairs leave open, tries some for their pairs with the most matches, and keeps that with
-/// the most verified ones; of equal ones the default.
+/// Of cameras whose focal lengths pairs leave open, tries some for their pairs with the most matches, and keeps that
+/// with the most verified ones; of equal ones the default.
 fn choose_focals(
     frames: &mut [Features],
     pictures: &mut Pictures,

@@ -5,6 +5,8 @@
 //! baselines, whose logarithms are averaged robustly. With directions and lengths, positions are averaged like
 //! rotations. Collinear panoramas are no special case, because lengths come from points.
 
+use std::sync::atomic::AtomicBool;
+
 use gausset_core::linalg::eigen_symmetric;
 use gausset_core::matrix::{IDENTITY3, Mat3, cross, dot, norm, transpose_mul_vec};
 use gausset_core::statistics::upper_median;
@@ -16,6 +18,8 @@ use crate::reconstruction::graph_fit::{Edge, components, fit_robust, largest_com
 const MIN_PARALLAX: f64 = 1.0 * std::f64::consts::PI / 180.0;
 /// Least number of features that two pairs must share.
 const MIN_SHARED: usize = 8;
+/// Most pairs of a panorama whose depths are compared: the number of comparisons grows with its square.
+const PAIRS_OF_END: usize = 64;
 /// Scale of the robust weights: of the logarithm of a baseline, and of a baseline relative to its length.
 const ROBUST_SCALE: f64 = 0.1;
 
@@ -33,12 +37,13 @@ pub(crate) struct DirectedPair {
 }
 
 /// Centres of the panoramas of the largest connected component (`None` for the others); the median baseline is 1.
-/// `bearing` returns the direction of a feature of a panorama.
+/// `bearing` returns the direction of a feature of a panorama. The centres are unfinished if `stop` is set.
 pub(crate) fn average_positions(
     rotations: &[Mat3],
     pairs: &[DirectedPair],
     tolerance: &dyn Fn(usize, usize) -> f64,
     bearing: &dyn Fn(usize, u32) -> [f64; 3],
+    stop: &AtomicBool,
 ) -> Option<Vec<Option<[f64; 3]>>> {
     let moving: Vec<&DirectedPair> = pairs.iter().filter(|pair| !pair.is_rotation).collect();
     let mut directions = Vec::with_capacity(moving.len());
@@ -54,10 +59,11 @@ pub(crate) fn average_positions(
         ends[pair.from].push((index, from));
         ends[pair.to].push((index, to));
     }
+    ends.iter_mut().for_each(keep_deepest);
     let ratios = baseline_ratios(&ends);
     let of_part =
         largest_component(&components(moving.len(), ratios.iter().map(|edge| [edge.from, edge.to])));
-    let lengths = baseline_lengths(&of_part, &ratios);
+    let lengths = baseline_lengths(&of_part, &ratios, stop);
     let unit = upper_median(lengths.iter().flatten().copied().collect()).unwrap_or(0.0);
     if unit <= 0.0 {
         return None;
@@ -89,7 +95,7 @@ pub(crate) fn average_positions(
         }
         _ => false,
     });
-    let (centres, _) = fit_robust(of_part.iter().filter(|is_in| **is_in).count(), &edges);
+    let (centres, _) = fit_robust(of_part.iter().filter(|is_in| **is_in).count(), &edges, stop);
     Some(numbers.iter().map(|number| number.map(|number| centres[number])).collect())
 }
 
@@ -154,6 +160,13 @@ fn log_depths(direction: [f64; 3], matches: &[[u32; 2]], rays: &[[[f64; 3]; 2]])
     ends
 }
 
+/// Keeps the [`PAIRS_OF_END`] pairs of a panorama with the most depths, in their order.
+fn keep_deepest(end: &mut Vec<(usize, LogDepths)>) {
+    end.sort_by_key(|(_, depths)| std::cmp::Reverse(depths.len()));
+    end.truncate(PAIRS_OF_END);
+    end.sort_by_key(|(pair, _)| *pair);
+}
+
 /// Differences between the logarithms of baselines that share a panorama.
 fn baseline_ratios(ends: &[Vec<(usize, LogDepths)>]) -> Vec<Edge<1>> {
     let mut edges = Vec::new();
@@ -194,13 +207,13 @@ fn depth_ratios(a: &LogDepths, b: &LogDepths) -> Vec<f64> {
 }
 
 /// Lengths of the baselines of a connected component.
-fn baseline_lengths(of_part: &[bool], ratios: &[Edge<1>]) -> Vec<Option<f64>> {
+fn baseline_lengths(of_part: &[bool], ratios: &[Edge<1>], stop: &AtomicBool) -> Vec<Option<f64>> {
     let numbers = compact_indices(of_part);
     let edges: Vec<Edge<1>> = ratios
         .iter()
         .filter_map(|edge| Some(Edge { from: numbers[edge.from]?, to: numbers[edge.to]?, ..*edge }))
         .collect();
-    let (values, _) = fit_robust(of_part.iter().filter(|is_in| **is_in).count(), &edges);
+    let (values, _) = fit_robust(of_part.iter().filter(|is_in| **is_in).count(), &edges, stop);
     numbers.iter().map(|number| number.map(|number| libm::exp(values[number][0]))).collect()
 }
 
@@ -248,13 +261,13 @@ mod tests {
     }
 
     fn check(centres: &[[f64; 3]], limit: f64) {
-        let (rotations, points, pairs) = walk(centres);
+        let ((rotations, points, pairs), stop) = (walk(centres), AtomicBool::new(false));
         let bearing = |frame: usize, feature: u32| {
             let point = points[feature as usize];
             let ray: [f64; 3] = std::array::from_fn(|k| point[k] - centres[frame][k]);
             mul_vec(&rotations[frame], ray.map(|v| v / norm(ray)))
         };
-        let found = average_positions(&rotations, &pairs, &|_, _| 2e-3, &bearing).expect("positions");
+        let found = average_positions(&rotations, &pairs, &|_, _| 2e-3, &bearing, &stop).expect("positions");
         let found: Vec<[f64; 3]> = found.into_iter().map(|centre| centre.expect("a position")).collect();
         let way =
             |list: &[[f64; 3]], k: usize| -> [f64; 3] { std::array::from_fn(|i| list[k][i] - list[0][i]) };
@@ -275,6 +288,15 @@ mod tests {
         check(&bent, 0.02);
         let straight: Vec<[f64; 3]> = (0..7).map(|k| [f64::from(k * k) * 0.2, 0.0, 0.0]).collect();
         check(&straight, 0.05);
+    }
+
+    #[test]
+    fn depths_of_a_limited_number_of_pairs_are_compared() {
+        let depths = |count: usize| (0..count as u32).map(|feature| (feature, 1.0)).collect();
+        let mut end: Vec<(usize, LogDepths)> = (0..300).map(|pair| (pair, depths(10 + pair % 3))).collect();
+        keep_deepest(&mut end);
+        assert!(end.is_sorted_by_key(|(pair, _)| *pair) && end.iter().all(|(_, depths)| depths.len() == 12));
+        assert_eq!(baseline_ratios(&[end]).len(), PAIRS_OF_END * (PAIRS_OF_END - 1) / 2);
     }
 
     #[test]

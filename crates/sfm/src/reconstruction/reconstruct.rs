@@ -121,7 +121,7 @@ pub fn reconstruct(
     let pairs: Vec<[usize; 2]> = verified.iter().map(|v| [v.a, v.b]).collect();
     let mut report = |done| tell(Progress { stage: Stage::Mapping, done, total: 1 + ROUNDS.len() });
     report(0);
-    let Some(mut poses) = initial_poses(frames, &mut verified, &of_pair) else {
+    let Some(mut poses) = initial_poses(frames, &mut verified, &of_pair, stop) else {
         return Ok(Reconstruction { poses: vec![None; frames.len()], landmarks: Vec::new(), pairs, tried });
     };
     // Best first, so that tracks begin with the most reliable matches.
@@ -253,13 +253,14 @@ pub(super) fn initial_poses(
     frames: &[Features],
     verified: &mut Vec<VerifiedPair>,
     tolerance: PairTolerance<'_>,
+    stop: &AtomicBool,
 ) -> Option<Vec<Option<Pose>>> {
     let is_in = largest_component(&components(frames.len(), verified.iter().map(|v| [v.a, v.b])));
     verified.retain(|v| is_in[v.a]);
     if verified.is_empty() {
         return None;
     }
-    let (rotations, centres) = poses_of(frames, verified, &is_in, tolerance)?;
+    let (rotations, centres) = poses_of(frames, verified, &is_in, tolerance, stop)?;
     let pose = |(rotation, centre): (&Mat3, &Option<[f64; 3]>)| {
         let moved = mul_vec(rotation, (*centre)?);
         Some(Pose { rotation: *rotation, translation: moved.map(|v| -v) })
@@ -274,6 +275,7 @@ fn poses_of(
     verified: &mut Vec<VerifiedPair>,
     is_in: &[bool],
     tolerance: PairTolerance<'_>,
+    stop: &AtomicBool,
 ) -> Option<(Vec<Mat3>, Vec<Option<[f64; 3]>>)> {
     let places = compact_indices(is_in);
     let count = is_in.iter().filter(|is_in| **is_in).count();
@@ -284,7 +286,7 @@ fn poses_of(
             Some(RelativeRotation { from, to, rotation: v.relative.rotation, inliers: v.matches.len() })
         })
         .collect();
-    let (averaged, off) = rotations::average_rotations(count, &edges);
+    let (averaged, off) = rotations::average_rotations(count, &edges, stop);
     let mut keep = off.iter().map(|off| *off < MAX_ROTATION_RESIDUAL);
     verified.retain(|_| keep.next().unwrap_or(false));
     let identity = gausset_core::matrix::IDENTITY3;
@@ -298,9 +300,8 @@ fn poses_of(
         matches: v.matches.clone(),
     };
     let pairs: Vec<DirectedPair> = verified.iter().map(pair).collect();
-    let centres = positions::average_positions(&rotations, &pairs, tolerance, &|frame, feature| {
-        bearing(frames, frame, feature)
-    })?;
+    let bearing = |frame: usize, feature| bearing(frames, frame, feature);
+    let centres = positions::average_positions(&rotations, &pairs, tolerance, &bearing, stop)?;
     Some((rotations, centres))
 }
 

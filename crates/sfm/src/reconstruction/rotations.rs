@@ -1,6 +1,8 @@
 //! Rotation averaging (Chatterjee and Govindu 2013): starts from a spanning tree of the pairs with the most inliers,
 //! then averages robustly in the tangent space.
 
+use std::sync::atomic::{AtomicBool, Ordering};
+
 use gausset_core::matrix::{IDENTITY3, Mat3, mul, orthonormalise, quaternion_from_rotation, transpose};
 use gausset_core::se3::so3_exp;
 
@@ -20,8 +22,13 @@ pub(crate) struct RelativeRotation {
 /// Scale of the robust weights, radians.
 const ROBUST_SCALE: f64 = 0.5 * std::f64::consts::PI / 180.0;
 
-/// Returns `pano_from_world` of each panorama, and the residual of each edge, radians. The graph must be connected.
-pub(crate) fn average_rotations(count: usize, edges: &[RelativeRotation]) -> (Vec<Mat3>, Vec<f64>) {
+/// Returns `pano_from_world` of each panorama, and the residual of each edge, radians; unfinished ones if `stop` is set.
+/// The graph must be connected.
+pub(crate) fn average_rotations(
+    count: usize,
+    edges: &[RelativeRotation],
+    stop: &AtomicBool,
+) -> (Vec<Mat3>, Vec<f64>) {
     let mut rotations = chain_spanning_tree(count, edges);
     let mut off = vec![0.0; edges.len()];
     for _ in 0..10 {
@@ -39,14 +46,14 @@ pub(crate) fn average_rotations(count: usize, edges: &[RelativeRotation]) -> (Ve
                 scale: ROBUST_SCALE,
             })
             .collect();
-        let (steps, residuals) = fit_robust(count, &differences);
+        let (steps, residuals) = fit_robust(count, &differences, stop);
         off = residuals;
         let mut largest = 0.0f64;
         for (rotation, step) in rotations.iter_mut().zip(steps) {
             largest = largest.max(gausset_core::matrix::norm(step));
             *rotation = orthonormalise(&mul(rotation, &so3_exp(step)));
         }
-        if largest < 1e-9 {
+        if largest < 1e-9 || stop.load(Ordering::Relaxed) {
             break;
         }
     }
@@ -105,7 +112,7 @@ mod tests {
                 edges.push(RelativeRotation { from, to, rotation, inliers: if is_wrong { 40 } else { 60 } });
             }
         }
-        let (found, off) = average_rotations(count as usize, &edges);
+        let (found, off) = average_rotations(count as usize, &edges, &AtomicBool::new(false));
         let turn = mul(&transpose(&found[0]), &truth[0]);
         for (found, truth) in found.iter().zip(&truth) {
             let error = angle_between(&mul(found, &turn), truth).to_degrees();
