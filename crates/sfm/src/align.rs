@@ -225,8 +225,7 @@ pub fn align(
     write_atomic(&Disk, &job.work_folder.join(IMAGE_LIST), |file| {
         image_names(job).iter().try_for_each(|name| writeln!(file, "{name}"))
     })?;
-    masks::complete_masks(job)?;
-    let aligned = ladder::climb(job, tool, stop, tell);
+    let aligned = masks::complete_masks(job, stop).and_then(|()| ladder::climb(job, tool, stop, tell));
     // Databases are large. They are kept for another job or until the same job resumes, if there is something to resume.
     let is_kept = match &aligned {
         Ok(_) => job.keep_work_folder,

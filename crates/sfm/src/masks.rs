@@ -3,7 +3,9 @@
 use std::collections::BTreeMap;
 use std::io::Write;
 use std::path::{Path, PathBuf};
+use std::sync::atomic::{AtomicBool, Ordering};
 
+use gausset_compute::Pool;
 use gausset_io::atomic::{Disk, FileSystem, WriteError, write_atomic};
 use gausset_io::image::encode::{PngPixels, png};
 use gausset_io::image::read_header;
@@ -28,30 +30,32 @@ pub(crate) fn folder_for_colmap(job: &AlignJob) -> Option<PathBuf> {
 /// white copies of the size of their images, and white masks for those without one.
 ///
 /// # Errors
-/// A mask cannot be read or written.
-pub(crate) fn complete_masks(job: &AlignJob) -> Result<(), AlignError> {
+/// A mask cannot be read or written, or `stop` is set.
+pub(crate) fn complete_masks(job: &AlignJob, stop: &AtomicBool) -> Result<(), AlignError> {
+    /// Masks at a time, which memory holds.
+    const TOGETHER: usize = 8;
     let Some(folder) = folder_for_colmap(job) else { return Ok(()) };
-    let mut white: BTreeMap<[u32; 2], Vec<u8>> = BTreeMap::new();
-    for name in job.frames.iter().flat_map(|frame| &frame.images) {
-        // COLMAP reports an image that cannot be opened.
-        let Ok(header) = read_header(&job.image_folder.join(name)) else { continue };
-        let size @ [width, height] = [header.width, header.height];
-        let png = |keep: &[u8]| png(width, height, PngPixels::Grey8(keep), &[]).unwrap_or_default();
-        let bytes = match keep_of(job, name, size)? {
-            Some(keep) => png(&keep),
-            None => {
-                let all = || png(&vec![255; width as usize * height as usize]);
-                white.entry(size).or_insert_with(all).clone()
-            }
-        };
-        let path = folder.join(format!("{name}.png"));
-        if let Some(parent) = path.parent() {
-            let failed = |source| WriteError::Io { path: parent.to_owned(), action: "folder", source };
-            Disk.create_folder(parent).map_err(failed)?;
-        }
-        write_atomic(&Disk, &path, |out| out.write_all(&bytes))?;
+    let names: Vec<&String> = job.frames.iter().flat_map(|frame| &frame.images).collect();
+    let pool = Pool::new(job.threads.min(TOGETHER));
+    let written = pool.map(names.len(), |index| match stop.load(Ordering::Relaxed) {
+        true => Err(AlignError::Stopped),
+        false => write_mask(job, &folder, names[index]),
+    });
+    written.into_iter().collect()
+}
+
+fn write_mask(job: &AlignJob, folder: &Path, name: &str) -> Result<(), AlignError> {
+    // COLMAP reports an image that cannot be opened.
+    let Ok(header) = read_header(&job.image_folder.join(name)) else { return Ok(()) };
+    let size @ [width, height] = [header.width, header.height];
+    let keep = keep_of(job, name, size)?.unwrap_or_else(|| vec![255; width as usize * height as usize]);
+    let bytes = png(width, height, PngPixels::Grey8(&keep), &[]).unwrap_or_default();
+    let path = folder.join(format!("{name}.png"));
+    if let Some(parent) = path.parent() {
+        let failed = |source| WriteError::Io { path: parent.to_owned(), action: "folder", source };
+        Disk.create_folder(parent).map_err(failed)?;
     }
-    Ok(())
+    Ok(write_atomic(&Disk, &path, |out| out.write_all(&bytes))?)
 }
 
 #[cfg(test)]
@@ -80,9 +84,11 @@ mod tests {
         // Half the size, and grey.
         write("masks/a/p.png.png", 2, &[90, 200]);
         job.masks = masks_in(&at("masks"), &job.frames);
+        let stopped = complete_masks(&job, &AtomicBool::new(true));
+        assert!(matches!(stopped, Err(AlignError::Stopped)) && !folder_for_colmap(&job).unwrap().exists());
         let mut copies = |invert_masks| {
             job.invert_masks = invert_masks;
-            complete_masks(&job).unwrap();
+            complete_masks(&job, &AtomicBool::new(false)).unwrap();
             let folder = folder_for_colmap(&job).unwrap();
             ["a", "b"].map(|view| decode_file(&folder.join(view).join("p.png.png")).unwrap().rgb)
         };
