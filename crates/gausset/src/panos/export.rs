@@ -375,11 +375,7 @@ impl ExportJob<'_> {
             }
             ExportFormat::Realitycapture => {
                 files.extend(ply);
-                let focal = |k: usize| {
-                    let view = view_of(k);
-                    36.0 * view.focal() / f64::from(view.width.max(view.height))
-                };
-                ("cameras.csv", table::write_realitycapture(&views(), focal))
+                ("cameras.csv", table::write_realitycapture(&views(), |k| view_of(k).focal_36mm()))
             }
             ExportFormat::Tum => ("trajectory.txt", tum::write(&panoramas())),
             ExportFormat::Csv => ("trajectory.csv", table::write(&panoramas())),

@@ -36,7 +36,7 @@ pub mod tag {
     pub const FOCAL_PLANE_X_RESOLUTION: u16 = 0xA20E;
     /// Unit of length: 2 = inch, 3 = centimetre; also in use: 4 = millimetre, 5 = micrometre.
     pub const FOCAL_PLANE_RESOLUTION_UNIT: u16 = 0xA210;
-    /// Equivalent focal length for a sensor 36 mm wide, mm.
+    /// Equivalent focal length for film with a diagonal of [`super::FILM_DIAGONAL`], mm.
     pub const FOCAL_LENGTH_IN_35MM_FILM: u16 = 0xA405;
     /// Largest tag of the GPS directory.
     pub const LAST_GPS: u16 = 0x1F;

@@ -258,8 +258,7 @@ pub fn panoramas(
 
 /// XMP sidecars for RealityCapture: (image name without extension, content).
 ///
-/// `Rotation` is `camera_from_world`, row by row; `Position` is the camera's centre; the focal length is for a sensor
-/// that is 36 mm wide.
+/// `Rotation` is `camera_from_world`, row by row; `Position` is the camera's centre.
 #[must_use]
 pub fn xmp_sidecars(description: &SplitDescription, poses: &AlignedPoses) -> Vec<(String, String)> {
     let views = &description.views;
@@ -276,7 +275,7 @@ pub fn xmp_sidecars(description: &SplitDescription, poses: &AlignedPoses) -> Vec
                 }
                 text
             };
-            let focal = 36.0 * view.focal() / f64::from(view.width);
+            let focal = view.focal_36mm();
             let more = format!(
                 " xmlns:xcr=\"http://www.capturingreality.com/ns/xcr/1.1#\" xcr:Version=\"3\" xcr:PosePrior=\"initial\" xcr:Coordinates=\"absolute\" xcr:DistortionModel=\"perspective\" xcr:FocalLength35mm=\"{focal:.9}\" xcr:Skew=\"0\" xcr:AspectRatio=\"1\" xcr:PrincipalPointU=\"0\" xcr:PrincipalPointV=\"0\" xcr:CalibrationPrior=\"exact\" xcr:Rotation=\"{}\" xcr:Position=\"{}\"",
                 list(&mut pose.rotation.iter().flatten().copied()),
@@ -299,7 +298,7 @@ mod tests {
     use crate::sphere::projection::angle_between;
 
     fn example(layout: Layout) -> (SplitDescription, AlignedPoses) {
-        let mut views = layout.views(100, 80, None);
+        let mut views = layout.views(80, 100, None);
         views.iter_mut().for_each(|view| view.roll += 3.0);
         let description = SplitDescription {
             views,
@@ -469,7 +468,7 @@ mod tests {
                 text.split(' ').map(|v| v.parse().unwrap()).collect()
             };
             let (rotation, position) = (attribute("Rotation"), attribute("Position"));
-            let focal = attribute("FocalLength35mm")[0] / 36.0 * number("w");
+            let focal = attribute("FocalLength35mm")[0] / 36.0 * number("w").max(number("h"));
             for (x, y) in PIXELS {
                 let wanted = truth(&description, &poses, at, view, x, y);
                 // OpenGL camera: x right, y up, z backward.

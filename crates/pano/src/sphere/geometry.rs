@@ -90,6 +90,12 @@ impl View {
         0.5 * f64::from(self.width) * c / s
     }
 
+    /// Focal length for a film that is 36 mm along the longer side, as RealityCapture defines it.
+    #[must_use]
+    pub fn focal_36mm(&self) -> f64 {
+        36.0 * self.focal() / f64::from(self.width.max(self.height))
+    }
+
     /// Vertical field of view in degrees, computed from the tangent, not in proportion to the height.
     #[must_use]
     pub fn vfov(&self) -> f64 {

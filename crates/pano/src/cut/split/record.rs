@@ -36,7 +36,7 @@ const FOLDER_PURPOSE: &str = "panoramas";
 const MAX_MANIFEST_BYTES: u64 = 1 << 30;
 const MAX_DESCRIPTION_BYTES: u64 = 64 << 20;
 /// Part of the settings hash; incremented when the same input produces different bytes.
-const BYTES_VERSION: u32 = 2;
+const BYTES_VERSION: u32 = 3;
 
 /// A line of the manifest: one finished frame.
 #[derive(Clone, Debug, PartialEq, Serialize, Deserialize)]

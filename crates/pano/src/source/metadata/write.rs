@@ -2,7 +2,7 @@
 
 use std::fmt::Write as _;
 
-use gausset_io::image::exif::{ExifField, kind, tag};
+use gausset_io::image::exif::{ExifField, FILM_DIAGONAL, kind, tag};
 use gausset_io::image::exif_write::{exif_content, marker_segment, text_field};
 use gausset_io::image::segments::marker;
 
@@ -36,8 +36,9 @@ impl Metadata {
     }
 
     fn view_exif(&self, view: &View) -> Vec<u8> {
-        let focal_35mm = (36.0 * view.focal() / f64::from(view.width)).round().clamp(1.0, 65_535.0) as u16;
-        self.build_exif(Some(focal_35mm), view.yaw)
+        let diagonal = libm::hypot(f64::from(view.width), f64::from(view.height));
+        let focal_35mm = FILM_DIAGONAL * view.focal() / diagonal;
+        self.build_exif(Some(focal_35mm.round().clamp(1.0, 65_535.0) as u16), view.yaw)
     }
 
     /// EXIF with this focal length, for an image at `yaw` degrees to the right of the panorama's centre.
@@ -168,6 +169,8 @@ mod tests {
         assert!((position.latitude + 48.51).abs() < 1e-9 && (position.longitude - 2.0).abs() < 1e-9);
         assert!((position.altitude.unwrap() - 123.0).abs() < 1e-9);
         assert_eq!(back.heading(), Some(30.0));
+        // 90 degrees: half the width, for the diagonal of the film.
+        assert_eq!(back.exif.focal_35mm, Some((0.5 * FILM_DIAGONAL / 2f64.sqrt()).round()));
         assert!(String::from_utf8_lossy(&file).contains("pano:frame=\"a &amp; b\" pano:view=\"view02\""));
         // Every truncation is parsed without a panic.
         for length in 0..file.len() {
