@@ -425,6 +425,8 @@ mod tests {
                 let count = description.views.len();
                 assert_eq!(model.images.len(), 2 * count);
                 assert_eq!(found.frames().unwrap().len(), 2 * count);
+                let places = crate::poses::read::read(folder.path()).unwrap().poses;
+                assert!(places.iter().zip([0, 1].iter().cycle()).all(|(pose, place)| pose.frame == *place));
                 for image in &model.images {
                     let (view, stem) = image.name.split_once('/').unwrap();
                     let view = description.views.iter().position(|v| v.name == view).unwrap();

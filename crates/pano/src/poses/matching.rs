@@ -14,7 +14,7 @@ pub enum MatchKey {
     NameWithoutExtension,
     /// Name without folders and extension.
     Stem,
-    /// List index, which one trajectory has instead of names.
+    /// List index, which one trajectory has instead of names; of a frame of several images, the first counts.
     Place,
 }
 
@@ -47,7 +47,7 @@ pub enum PairError {
         called: &'static str,
         /// The first time stamp.
         stamp: String,
-        /// Number of names.
+        /// Number of frames with names.
         count: usize,
     },
     /// The trajectories have no name in common.
@@ -93,13 +93,15 @@ fn is_image_extension(extension: &str) -> bool {
 fn index(
     list: &Trajectory,
     which: &'static str,
+    by: MatchKey,
     key: impl Fn(&NamedPose) -> String,
 ) -> Result<BTreeMap<String, usize>, PairError> {
     let mut places: BTreeMap<String, (usize, usize)> = BTreeMap::new();
     for (at, pose) in list.poses.iter().enumerate() {
         places.entry(key(pose)).and_modify(|(_, count)| *count += 1).or_insert((at, 1));
     }
-    match places.iter().find(|(_, (_, count))| *count > 1) {
+    let may_repeat = by == MatchKey::Place && !list.is_numbered;
+    match places.iter().find(|(_, (_, count))| *count > 1 && !may_repeat) {
         Some((name, (_, count))) => {
             Err(PairError::DuplicateName { which, name: name.clone(), count: *count })
         }
@@ -118,10 +120,13 @@ pub fn pair_poses(
     called: [&'static str; 2],
 ) -> Result<PosePairs, PairError> {
     let by = |by: MatchKey, key: &dyn Fn(&NamedPose) -> String| -> Result<PosePairs, PairError> {
-        let known = index(first, called[0], key)?;
-        index(second, called[1], key)?;
-        let pair = |(at, pose): (usize, &NamedPose)| Some((*known.get(&key(pose))?, at));
-        Ok(PosePairs { pairs: second.poses.iter().enumerate().filter_map(pair).collect(), key: by })
+        let known = index(first, called[0], by, key)?;
+        let mut pairs: Vec<(usize, usize)> = index(second, called[1], by, key)?
+            .into_iter()
+            .filter_map(|(name, at)| Some((*known.get(&name)?, at)))
+            .collect();
+        pairs.sort_unstable_by_key(|&(_, at)| at);
+        Ok(PosePairs { pairs, key: by })
     };
     let found = by(MatchKey::Name, &|p| normalised(&p.name))?;
     if !found.pairs.is_empty() {
@@ -140,7 +145,8 @@ pub fn pair_poses(
         let [numbers, names] = if first.is_numbered { [first, second] } else { [second, first] };
         let called = if first.is_numbered { called[1] } else { called[0] };
         let stamp = numbers.poses.first().map(|p| p.name.clone()).unwrap_or_default();
-        return Err(PairError::NoIndex { called, stamp, count: names.poses.len() });
+        let count = names.poses.iter().map(|p| p.frame as usize + 1).max().unwrap_or(0);
+        return Err(PairError::NoIndex { called, stamp, count });
     }
     if found.pairs.is_empty() {
         let name = |list: &Trajectory| list.poses.first().map(|p| p.name.clone()).unwrap_or_default();
@@ -213,6 +219,12 @@ mod tests {
         };
         let found = pairs(&numbers, &list(&["a", "b", "c"])).unwrap();
         assert_eq!((found.pairs, found.key), (vec![(1, 0), (0, 2)], MatchKey::Place));
+        // A rig of two cameras: the first image of each frame.
+        let mut rig = list(&["v/a", "v/b", "w/a", "w/b"]);
+        rig.poses.iter_mut().zip([0, 1, 0, 1]).for_each(|(pose, frame)| pose.frame = frame);
+        let stamps = Trajectory { is_numbered: true, ..list(&["0", "1"]) };
+        assert_eq!(pairs(&rig, &stamps).unwrap().pairs, [(0, 0), (1, 1)]);
+        assert_eq!(pairs(&stamps, &rig).unwrap().pairs, [(0, 0), (1, 1)]);
         let mut late = numbers;
         late.poses.iter_mut().for_each(|pose| pose.frame += 1_700_000_000);
         let refused = pairs(&list(&["a", "b", "c"]), &late).unwrap_err().to_string();

@@ -153,7 +153,7 @@ fn read_alignment(path: &Path) -> Result<Trajectory, PoseFileError> {
     Ok(found)
 }
 
-/// Poses of a COLMAP model, sorted by name.
+/// Poses of a COLMAP model, sorted by name; its frames are numbered in the order of their first images.
 fn read_colmap(model: &ModelFolder) -> Result<Trajectory, PoseFileError> {
     let cameras = model.cameras()?;
     let images = model.images(&cameras, Observations::Skip)?;
@@ -168,6 +168,11 @@ fn read_colmap(model: &ModelFolder) -> Result<Trajectory, PoseFileError> {
         poses.push(NamedPose { name: image.name, pose, frame: moment });
     }
     poses.sort_by(|a, b| a.name.cmp(&b.name));
+    let mut places = BTreeMap::new();
+    for pose in &mut poses {
+        let next = places.len() as u32;
+        pose.frame = *places.entry(pose.frame).or_insert(next);
+    }
     let is_sphere = !cameras.is_empty() && cameras.iter().all(|c| c.model == CameraModel::Equirectangular);
     Ok(Trajectory::new(if is_sphere { "COLMAP (panoramas)" } else { "COLMAP" }, poses))
 }
