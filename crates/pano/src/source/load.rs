@@ -43,7 +43,7 @@ impl Default for ImageLimits {
 pub struct LoadError {
     /// The image file.
     pub path: PathBuf,
-    /// The problem, as `POSE_POSITION_SIGMA: what is wrong …`.
+    /// The problem, as `FIELD: what is wrong …`.
     pub problem: String,
 }
 
@@ -185,12 +185,10 @@ fn plane_bytes([width, height]: [u64; 2]) -> u64 {
     (width + 192) * (height + 3)
 }
 
-/// Pitch and roll of the camera by the GPano data of a JPEG, degrees, if one of them is not 0. Reads the start of the
-/// file only.
+/// [`Metadata::tilt`] of a JPEG. Reads the start of the file only.
 #[must_use]
 pub fn read_tilt(path: &Path) -> Option<[f64; 2]> {
-    let gpano = read_metadata(path)?.gpano?;
-    Some([gpano.pitch, gpano.roll]).filter(|tilt| *tilt != [0.0; 2])
+    read_metadata(path)?.tilt()
 }
 
 /// EXIF and GPano data of a JPEG; `None` for other formats. Reads the start of the file only.

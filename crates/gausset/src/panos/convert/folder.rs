@@ -27,7 +27,7 @@ const MANIFEST: &str = "convert.jsonl";
 /// Size limit of the manifest.
 const MAX_MANIFEST_BYTES: u64 = 1 << 30;
 /// Part of the settings hash; incremented when the same input gives other bytes.
-const BYTES_VERSION: u32 = 1;
+const BYTES_VERSION: u32 = 2;
 
 /// A line of the manifest.
 #[derive(Clone, Debug, PartialEq, Serialize, Deserialize)]

@@ -124,6 +124,13 @@ impl Metadata {
         found
     }
 
+    /// Pitch and roll of the camera by the GPano data, degrees, if one of them is not 0.
+    #[must_use]
+    pub fn tilt(&self) -> Option<[f64; 2]> {
+        let GPano { pitch, roll, .. } = self.gpano?;
+        Some([pitch, roll]).filter(|tilt| *tilt != [0.0; 2])
+    }
+
     /// EXIF orientation; 1 if the file does not specify it.
     #[must_use]
     pub fn orientation(&self) -> u8 {

@@ -29,7 +29,7 @@ impl Metadata {
     #[must_use]
     pub fn frame_segments(&self, panorama: Option<[u32; 2]>) -> Vec<Vec<u8>> {
         let exif = self.build_exif(None, 0.0);
-        let gpano = panorama.map(|size| [XMP_PREFIX, gpano_packet(size, self.heading()).as_bytes()].concat());
+        let gpano = panorama.map(|size| [XMP_PREFIX, self.gpano_packet(size).as_bytes()].concat());
         let icc = self.icc.iter().map(|part| (marker::APP2, part));
         let own = std::iter::once(&exif).chain(&gpano).map(|content| (marker::APP1, content));
         own.chain(icc).map(|(marker, content)| marker_segment(marker, content)).collect()
@@ -77,14 +77,18 @@ impl Metadata {
         }
         exif_content(main, photo, gps)
     }
-}
 
-/// A GPano packet for a whole panorama (Google, Photo Sphere XMP Metadata).
-fn gpano_packet([width, height]: [u32; 2], heading: Option<f64>) -> String {
-    let heading = heading.map_or_else(String::new, |h| format!(" GPano:PoseHeadingDegrees=\"{h}\""));
-    format!(
-        "<?xpacket begin=\"\u{feff}\" id=\"W5M0MpCehiHzreSzNTczkc9d\"?><x:xmpmeta xmlns:x=\"adobe:ns:meta/\"><rdf:RDF xmlns:rdf=\"http://www.w3.org/1999/02/22-rdf-syntax-ns#\"><rdf:Description rdf:about=\"\" xmlns:GPano=\"http://ns.google.com/photos/1.0/panorama/\" GPano:ProjectionType=\"equirectangular\" GPano:FullPanoWidthPixels=\"{width}\" GPano:FullPanoHeightPixels=\"{height}\" GPano:CroppedAreaLeftPixels=\"0\" GPano:CroppedAreaTopPixels=\"0\" GPano:CroppedAreaImageWidthPixels=\"{width}\" GPano:CroppedAreaImageHeightPixels=\"{height}\"{heading}/></rdf:RDF></x:xmpmeta><?xpacket end=\"w\"?>"
-    )
+    /// A GPano packet for a whole panorama (Google, Photo Sphere XMP Metadata).
+    fn gpano_packet(&self, [width, height]: [u32; 2]) -> String {
+        let mut pose =
+            self.heading().map_or_else(String::new, |h| format!(" GPano:PoseHeadingDegrees=\"{h}\""));
+        if let Some([pitch, roll]) = self.tilt() {
+            pose += &format!(" GPano:PosePitchDegrees=\"{pitch}\" GPano:PoseRollDegrees=\"{roll}\"");
+        }
+        format!(
+            "<?xpacket begin=\"\u{feff}\" id=\"W5M0MpCehiHzreSzNTczkc9d\"?><x:xmpmeta xmlns:x=\"adobe:ns:meta/\"><rdf:RDF xmlns:rdf=\"http://www.w3.org/1999/02/22-rdf-syntax-ns#\"><rdf:Description rdf:about=\"\" xmlns:GPano=\"http://ns.google.com/photos/1.0/panorama/\" GPano:ProjectionType=\"equirectangular\" GPano:FullPanoWidthPixels=\"{width}\" GPano:FullPanoHeightPixels=\"{height}\" GPano:CroppedAreaLeftPixels=\"0\" GPano:CroppedAreaTopPixels=\"0\" GPano:CroppedAreaImageWidthPixels=\"{width}\" GPano:CroppedAreaImageHeightPixels=\"{height}\"{pose}/></rdf:RDF></x:xmpmeta><?xpacket end=\"w\"?>"
+        )
+    }
 }
 
 /// An XMP packet with the angles of a view; `more` holds further attributes.
@@ -121,6 +125,7 @@ pub fn xmp_packet(view: &View, frame: &str, more: &str) -> String {
 #[allow(clippy::indexing_slicing, clippy::unwrap_used)]
 mod tests {
     use super::*;
+    use crate::source::metadata::GPano;
     use gausset_io::image::exif::Exif;
 
     fn view() -> View {
@@ -133,13 +138,15 @@ mod tests {
 
     #[test]
     fn a_whole_panorama_says_that_it_is_one() {
-        let source = Metadata::default();
+        let tilted = GPano { pitch: 20.0, roll: -10.5, ..GPano::default() };
+        let source = Metadata { gpano: Some(tilted), ..Metadata::default() };
         let mut file = vec![0xFF, 0xD8];
         file.extend(source.frame_segments(Some([400, 200])).concat());
         file.extend([0xFF, 0xDA]);
         let back = Metadata::from_jpeg(&file);
         assert!(back.equirect(400, 200).unwrap().is_whole());
         assert_eq!(back.gpano.unwrap().full_size, Some([400.0, 200.0]));
+        assert_eq!(back.tilt(), Some([20.0, -10.5]));
     }
 
     #[test]
