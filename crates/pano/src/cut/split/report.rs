@@ -25,7 +25,7 @@ pub enum SplitEvent {
 pub struct Skipped {
     /// Name of the frame.
     pub frame: String,
-    /// `FILE: POSE_POSITION_SIGMA: what is wrong`.
+    /// `FILE: FIELD: what is wrong`.
     pub reason: String,
 }
 

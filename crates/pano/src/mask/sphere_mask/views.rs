@@ -201,7 +201,7 @@ impl MaskView {
         (inside(0, px) && inside(1, py)).then_some([px, py])
     }
 
-    /// Like [`Self::place`], for many directions at one latitude; directions behind the view get a position far
+    /// Like [`Self::project`], for many directions at one latitude; directions behind the view get a position far
     /// outside. Free of branches, so that the loop is vectorised.
     fn project_row(&self, [sin_lat, cos_lat]: [f32; 2], longitudes: &[[f32; 2]], out: &mut Vec<[f32; 2]>) {
         let m = &self.camera_from_pano;
