@@ -5,8 +5,8 @@ use std::path::{Path, PathBuf};
 
 use gausset_io::dataset::colmap::Observations;
 use gausset_pano::poses::matching::{self, MatchKey};
-use gausset_pano::poses::read;
-use gausset_pano::poses::{NamedPose, Trajectory};
+use gausset_pano::poses::table::csv_cell;
+use gausset_pano::poses::{NamedPose, Trajectory, read};
 use gausset_sfm::compare::{self, Comparison, Drift, ErrorStats, Similarity};
 use gausset_sfm::reprojection::{ReprojectionErrors, reprojection_errors};
 use serde::Serialize;
@@ -64,7 +64,7 @@ pub struct PoseComparison {
     pub matched_by: MatchKey,
     /// Number of poses that both sides have.
     pub common: usize,
-    /// The same as a fraction of the poses of the reference.
+    /// Fraction of the poses of the reference that the first side has.
     pub registered_share: f64,
     /// Names in the reference without a pose in the first.
     pub missing: Vec<String>,
@@ -153,12 +153,13 @@ fn compare_lists(a: &Trajectory, b: &Trajectory, sides: [PoseSource; 2]) -> Resu
             is_fitted: error.is_fitted,
         })
         .collect();
+    let missing = matching::missing_names(b, a, matched.key);
     Ok(PoseComparison {
         schema: 1,
         matched_by: matched.key,
         common: frames.len(),
-        registered_share: frames.len() as f64 / b.poses.len() as f64,
-        missing: matching::missing_names(b, a, matched.key),
+        registered_share: (b.poses.len() - missing.len()) as f64 / b.poses.len() as f64,
+        missing,
         left_out_of_fit: frames.iter().filter(|f| !f.is_fitted).map(|f| f.name.clone()).collect(),
         first,
         reference,
@@ -180,11 +181,7 @@ impl PoseComparison {
         for FrameError { name, centre_error, rotation_error_degrees, fitted, reference, is_fitted } in
             &self.frames
         {
-            let name = if name.contains([',', '"']) {
-                format!("\"{}\"", name.replace('"', "\"\""))
-            } else {
-                name.clone()
-            };
+            let name = csv_cell(name);
             let [[a, b, c], [x, y, z]] = [fitted, reference];
             // Writing to a string cannot fail.
             let _ = writeln!(

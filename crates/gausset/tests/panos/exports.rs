@@ -158,6 +158,7 @@ fn poses_go_through_every_form_and_back() {
         (ExportFormat::Transforms, "panoramas.json", "w"),
         (ExportFormat::MetashapeSpherical, "panoramas.xml", "w"),
         (ExportFormat::Tum, "trajectory.txt", "w"),
+        (ExportFormat::Tum, "trajectory.txt", "of_colmap"),
         (ExportFormat::Csv, "trajectory.csv", "w"),
     ] {
         let sources = (form == ExportFormat::MetashapeSpherical).then(|| place.path("walk"));

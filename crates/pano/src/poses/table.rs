@@ -131,7 +131,8 @@ pub fn write_realitycapture(poses: &[NamedPose], focal: impl Fn(usize) -> f64) -
 }
 
 /// A name as a CSV cell, quoted if it contains a comma, quotes or a line break.
-fn csv_cell(name: &str) -> String {
+#[must_use]
+pub fn csv_cell(name: &str) -> String {
     if name.contains([',', '"', '\n']) {
         format!("\"{}\"", name.replace('"', "\"\""))
     } else {
