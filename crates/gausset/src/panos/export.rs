@@ -11,8 +11,8 @@ use gausset_io::input_files::InputFiles;
 use gausset_pano::export::{self, AlignedPoses};
 use gausset_pano::landmarks::{self, Landmark};
 use gausset_pano::mask_names::MaskConvention;
-use gausset_pano::poses::{gpx, metashape, table, tum};
-use gausset_pano::split::{MANIFEST, ManifestLine, SplitDescription, is_split_output, read_manifest};
+use gausset_pano::poses::{NamedPose, gpx, metashape, table, tum};
+use gausset_pano::split::{MANIFEST, SplitDescription, is_split_output, read_manifest};
 use gausset_sfm::gps;
 use serde::Serialize;
 
@@ -339,10 +339,10 @@ impl ExportJob<'_> {
                 files.extend(ply);
                 // Separate lenses have no panorama.
                 if target.lens_axes.is_none() {
-                    let sources: Vec<ManifestLine> = read_manifest(self.views_folder);
+                    let manifest = read_manifest(self.views_folder);
                     files.push((
                         out.join("panoramas.json"),
-                        export::panoramas(target, stored, points_file, &sources).into_bytes(),
+                        export::panoramas(target, stored, points_file, &manifest).into_bytes(),
                     ));
                 }
                 ("transforms.json", export::transforms(target, poses, points_file, &mask_of))
@@ -366,12 +366,20 @@ impl ExportJob<'_> {
             }
             ExportFormat::MetashapeSpherical => {
                 files.extend(ply);
-                let sensor = metashape::Sensor {
-                    label: "panorama".to_owned(),
-                    size: self.source_size()?,
-                    focal: None,
-                };
-                ("panoramas.xml", metashape::write(&[sensor], &panoramas(), |_| 0))
+                let panoramas = panoramas();
+                let sizes = self.panorama_sizes(&panoramas)?;
+                let mut sensors: Vec<metashape::Sensor> = Vec::new();
+                for size in &sizes {
+                    if sensors.iter().all(|sensor| sensor.size != *size) {
+                        sensors.push(metashape::Sensor {
+                            label: "panorama".to_owned(),
+                            size: *size,
+                            focal: None,
+                        });
+                    }
+                }
+                let sensor_of = |k: usize| sensors.iter().position(|sensor| sensor.size == sizes[k]);
+                ("panoramas.xml", metashape::write(&sensors, &panoramas, |k| sensor_of(k).unwrap_or(0)))
             }
             ExportFormat::Realitycapture => {
                 files.extend(ply);
@@ -386,23 +394,21 @@ impl ExportJob<'_> {
         Ok((files, path))
     }
 
-    /// Width and height of the panoramas, from the header of the first one.
-    fn source_size(&self) -> Result<[u32; 2], Failure> {
+    /// Width and height of the panoramas by their headers, upright.
+    fn panorama_sizes(&self, panoramas: &[NamedPose]) -> Result<Vec<[u32; 2]>, Failure> {
         let Some(folder) = &self.options.sources else {
             return Err(Failure::usage(
                 "metashape-spherical: needs the size of the panoramas; give their folder with ⟨sources⟩",
             ));
         };
         let manifest = read_manifest(self.views_folder);
-        let Some(line) = manifest.first() else {
-            return Err(Failure::new(
-                "frames",
-                format!("{}: manifest: no frame", self.views_folder.display()),
-            ));
+        let size = |panorama: &NamedPose| {
+            let file = self.target.panorama_file(&panorama.name, &manifest);
+            let path = input::resolve_inside(folder, &file).map_err(|e| Failure::new("frames", e))?;
+            let header = read_header(&path).map_err(|e| Failure::new("frames", e))?;
+            Ok(header.upright_size())
         };
-        let path = input::resolve_inside(folder, &line.source).map_err(|e| Failure::new("frames", e))?;
-        let header = read_header(&path).map_err(|e| Failure::new("frames", e))?;
-        Ok([header.width, header.height])
+        panoramas.iter().map(size).collect()
     }
 
     /// Geographic positions of the panoramas, from the GPS track of the alignment, or by fitting the GPS positions of
@@ -412,7 +418,7 @@ impl ExportJob<'_> {
         let all = export::panorama_poses(self.target, self.poses);
         if let Some((earth, origin)) = self.poses.earth.as_ref().and_then(|e| Some((e, e.origin?))) {
             let rotation = gausset_core::se3::rotation_from_quaternion(earth.rotation);
-            let position = |pose: gausset_pano::poses::NamedPose| {
+            let position = |pose: NamedPose| {
                 let turned = gausset_core::se3::mul_vec(&rotation, pose.pose.centre());
                 let metres = std::array::from_fn(|k| turned[k] + earth.translation[k]);
                 (pose.name, gps::to_geodetic(metres, origin))
@@ -441,9 +447,8 @@ impl ExportJob<'_> {
         let fit = georeference::fit_positions(&centres, &known, None);
         let fit = fit.filter(|fit| fit.quality.is_significant()).ok_or_else(refused)?;
         let origin = [fit.origin.latitude, fit.origin.longitude, fit.origin.altitude.unwrap_or_default()];
-        let position = |pose: gausset_pano::poses::NamedPose| {
-            (pose.name, gps::to_geodetic(fit.similarity.apply(pose.pose.centre()), origin))
-        };
+        let position =
+            |pose: NamedPose| (pose.name, gps::to_geodetic(fit.similarity.apply(pose.pose.centre()), origin));
         Ok(all.into_iter().map(position).collect())
     }
 

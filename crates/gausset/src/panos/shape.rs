@@ -112,11 +112,7 @@ impl ProjectionOptions {
         let shape = |faces: &Faces| faces.size();
         for file in files() {
             let Ok(header) = gausset_io::image::read_header(file) else { continue };
-            let size = if header.orientation >= 5 {
-                [header.height, header.width]
-            } else {
-                [header.width, header.height]
-            };
+            let size = header.upright_size();
             let is_other = match &found {
                 Some(faces) => size != shape(faces),
                 None => self.from.is_none() && unambiguous_net(size).is_some() && file != &first.path,

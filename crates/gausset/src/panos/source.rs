@@ -364,8 +364,7 @@ pub(crate) fn refuse_lone_stream(folder: &Path, frames: &[SourceFrame]) -> Resul
 /// Width and height of the first image, upright.
 pub(super) fn size_of_first(frames: &[SourceFrame]) -> Option<[u32; 2]> {
     let header = gausset_io::image::read_header(frames.first()?.files.first()?).ok()?;
-    let size = [header.width, header.height];
-    Some(if header.orientation >= 5 { [size[1], size[0]] } else { size })
+    Some(header.upright_size())
 }
 
 /// Pairs the files of two lenses, where a file is half of a frame.

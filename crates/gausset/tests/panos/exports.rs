@@ -173,6 +173,12 @@ fn poses_go_through_every_form_and_back() {
         assert!((found.fit.scale - 1.0).abs() < 1e-6, "{file}");
         assert!((found.registered_share - 1.0).abs() < 1e-12, "{file}");
     }
+    // A sensor for each size of a panorama.
+    place.write("walk/frame_00.jpg", png(128, 64, PngPixels::Grey8(&[0; 128 * 64]), &[]).unwrap());
+    let sources = Some(place.path("walk"));
+    place.try_export(ExportFormat::MetashapeSpherical, "sizes", |options| options.sources = sources).unwrap();
+    let text = place.text("sizes/panoramas.xml");
+    assert_eq!(["<sensor ", "sensor_id=\"1\""].map(|word| text.matches(word).count()), [2, 2], "{text}");
 }
 
 #[test]

@@ -49,6 +49,8 @@ fn of_two_eyes_the_upper_one_is_taken() {
         let name = format!("images/view{view:02}/p.jpg");
         assert!(place.read(&format!("a/{name}")) == place.read(&format!("b/{name}")), "{name}");
     }
+    let is_other = |folder: &str| place.text(&format!("{folder}/pano.json")).contains("needs_conversion");
+    assert!(!is_other("a") && is_other("b"));
     // Unless it is said to be a stereo pair, a square image is not a panorama.
     let options = SplitOptions::new(place.path("two"), place.path("c"));
     assert!(run(|host| split(&options, host)).0.is_err());

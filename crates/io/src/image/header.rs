@@ -54,6 +54,12 @@ pub struct ImageHeader {
 }
 
 impl ImageHeader {
+    /// Width and height after applying the EXIF orientation, px.
+    #[must_use]
+    pub fn upright_size(&self) -> [u32; 2] {
+        if self.orientation >= 5 { [self.height, self.width] } else { [self.width, self.height] }
+    }
+
     /// Number of pixels.
     #[must_use]
     pub fn pixels(&self) -> u64 {

@@ -232,19 +232,18 @@ pub fn transforms(
 }
 
 /// `panoramas.json`: the panoramas in the form of `transforms.json` with camera model EQUIRECTANGULAR, for viewers of
-/// 360° images and for `gausset train`. `sources` are the lines of the manifest with the files of the frames,
-/// `points_file` names the file of the points.
+/// 360° images and for `gausset train`. `manifest` tells the files of the frames, `points_file` names the file of the
+/// points.
 #[must_use]
 pub fn panoramas(
     description: &SplitDescription,
     poses: &AlignedPoses,
     points_file: Option<&str>,
-    sources: &[ManifestLine],
+    manifest: &[ManifestLine],
 ) -> String {
     let frames: Vec<Value> = registered(description, poses)
         .map(|(frame, pose)| {
-            let name = &description.frames[frame];
-            let file = sources.iter().find(|line| line.frame == *name).map_or(name, |line| &line.source);
+            let file = description.panorama_file(&description.frames[frame], manifest);
             json!({ "file_path": file, "transform_matrix": transform_matrix(&pose, poses.applied.as_ref()) })
         })
         .collect();
@@ -308,6 +307,7 @@ mod tests {
             numbers: vec![],
             lens_axes: None,
             levelled: false,
+            needs_conversion: false,
         };
         let pose = |q: [f64; 4], t: [f64; 3]| {
             let n = q.iter().map(|v| v * v).sum::<f64>().sqrt();
@@ -408,6 +408,18 @@ mod tests {
             }
             std::fs::write(&again, panoramas(&description, &poses, None, &[])).unwrap();
             assert_eq!(crate::poses::read::read(&again).unwrap().applied, Some(applied));
+        }
+    }
+
+    #[test]
+    fn panoramas_of_other_footage_are_named_as_their_conversion() {
+        let (mut description, poses) = example(Layout::Cube6);
+        let line = json!({ "frame": "a", "source": "a.insp", "bytes": 0, "modified": 0, "settings": "", "views": [],
+            "masks": [] });
+        let manifest: [ManifestLine; 1] = [serde_json::from_value(line).unwrap()];
+        for (needs_conversion, file) in [(false, "\"a.insp\""), (true, "\"a.jpg\"")] {
+            description.needs_conversion = needs_conversion;
+            assert!(panoramas(&description, &poses, None, &manifest).contains(file), "{file}");
         }
     }
 

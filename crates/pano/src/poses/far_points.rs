@@ -165,6 +165,7 @@ mod tests {
             numbers: vec![],
             lens_axes: None,
             levelled: false,
+            needs_conversion: false,
         };
         // world_from_pano = Ry(90): the panorama's right is the world's -z.
         let half = std::f64::consts::FRAC_1_SQRT_2;

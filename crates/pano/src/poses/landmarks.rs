@@ -161,6 +161,7 @@ mod tests {
             numbers: vec![],
             lens_axes: None,
             levelled: false,
+            needs_conversion: false,
         }
     }
 

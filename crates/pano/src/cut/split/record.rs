@@ -108,6 +108,9 @@ pub struct SplitDescription {
     /// Whether the panoramas were levelled by their metadata: poses are those of the levelled panoramas.
     #[serde(default, skip_serializing_if = "std::ops::Not::not")]
     pub levelled: bool,
+    /// Whether the sources are other footage than equirectangular image files: panoramas come from a conversion.
+    #[serde(default, skip_serializing_if = "std::ops::Not::not")]
+    pub needs_conversion: bool,
 }
 
 /// Why a description cannot be used.
@@ -166,6 +169,16 @@ impl SplitDescription {
     pub fn source_frame<'a>(&self, frame: &'a str) -> &'a str {
         let lens = self.lens_axes.and_then(|_| frame_of_lens(frame));
         lens.map_or(frame, |(source, _)| source)
+    }
+
+    /// File name of a panorama by the manifest of the split, or of its conversion.
+    #[must_use]
+    pub fn panorama_file(&self, frame: &str, manifest: &[ManifestLine]) -> String {
+        if self.needs_conversion {
+            return format!("{frame}.jpg");
+        }
+        let line = manifest.iter().find(|line| line.frame == frame);
+        line.map_or(frame, |line| &line.source).to_owned()
     }
 
     /// Path of an image relative to `images/`.
@@ -509,3 +522,4 @@ pub(super) fn write_description(
     }
     Ok(())
 }
+        needs_conversion: settings.video.is_some() || settings.projection.is_some() || settings.is_stereo,
