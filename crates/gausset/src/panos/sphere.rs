@@ -64,19 +64,19 @@ fn check_file(file: &Path) -> Result<(), Failure> {
     let [width, height] = [header.width, header.height];
     let upright = if metadata.orientation() >= 5 { [height, width] } else { [width, height] };
     let Ok(shown) = metadata.equirect(upright[0], upright[1]) else { return Ok(()) };
-    // GPano sizes scaled to a resized image are exact to a rounding.
-    let is_whole = shown.is_whole()
-        || shown.left + shown.top < 0.5
-            && (shown.full_width - f64::from(shown.width)).abs() < 0.5
-            && (shown.full_height - f64::from(shown.height)).abs() < 0.5;
+    let is_whole = shown.is_nearly_whole();
     if is_whole && is_full_panorama([width, height]) {
         return Ok(());
     }
-    let found = if is_whole { format!("{width}x{height} px") } else { "a part of the sphere".to_owned() };
+    let (found, or_convert) = if is_whole {
+        (format!("{width}x{height} px"), ", or convert it first (`gausset pano convert`)")
+    } else {
+        ("a part of the sphere".to_owned(), "")
+    };
     Err(Failure::new(
         "frames",
         format!(
-            "{}: picture: is {found} (expected the whole sphere, stored 2:1 within 2 px, for ⟨panoramas = sphere⟩); leave that out, or convert it first (`gausset pano convert`)",
+            "{}: picture: is {found} (expected the whole sphere, stored 2:1 within 2 px, for ⟨panoramas = sphere⟩); leave that out{or_convert}",
             file.display()
         ),
     ))
@@ -227,3 +227,4 @@ mod tests {
         assert_eq!(check(b"no picture"), None);
     }
 }
+        assert!(!refused.contains("convert"), "{refused}");

@@ -4,15 +4,19 @@
 use std::sync::OnceLock;
 
 use gausset::aligner::{Aligner, AlignerOptions};
-use gausset::footage_options::LensWords;
+use gausset::footage_options::{ColourOptions, FrameOptions, LensWords};
 use gausset::panos::calibrate::calibrate;
+use gausset::panos::convert::TargetProjection;
 use gausset::panos::export::ExportFormat;
 use gausset::panos::split::split;
-use gausset::panos::{CalibrateOptions, LensArrangement, Levelling, PriorKnowledge, SplitOptions};
+use gausset::panos::{
+    CalibrateOptions, LensArrangement, Levelling, PanoConvertOptions, PriorKnowledge, SplitOptions,
+};
 use gausset_compute::SimdLevel;
 use gausset_core::{Pose, RgbImage8, se3};
 use gausset_io::atomic::Overwrite;
 use gausset_io::image::encode::png_rgb8;
+use gausset_pano::cutter::Format;
 use gausset_pano::export::AlignedPoses;
 use gausset_pano::fisheye::DualFisheye;
 use gausset_pano::geometry::{rotation_x, rotation_z};
@@ -20,6 +24,7 @@ use gausset_pano::poses::read;
 use gausset_pano::projection::Projection;
 use gausset_pano::unproject::Unprojection;
 use gausset_scenes::room::{self, Room};
+use gausset_train::MemoryLimit;
 
 use crate::support::{Place, all_poses, assert_refused, distance, run};
 
@@ -269,17 +274,49 @@ fn the_files_of_two_lenses_are_cut_as_one_frame() {
     assert_refused(split_of(Some("lens.json")), "frames", "GPBK0001 is missing");
 }
 
+/// A JPEG with attributes of a GPano packet.
+fn with_gpano(mut jpeg: Vec<u8>, attributes: &str) -> Vec<u8> {
+    let content = format!("http://ns.adobe.com/xap/1.0/\0<x {attributes}/>");
+    let mut segment = vec![0xFF, 0xE1];
+    segment.extend((content.len() as u16 + 2).to_be_bytes());
+    segment.extend(content.bytes());
+    jpeg.splice(2..2, segment);
+    jpeg
+}
+
+#[test]
+fn a_conversion_keeps_the_tilt_and_refuses_a_part_of_the_sphere() {
+    let place = Place::with_walk("p", 1);
+    let convert = |attributes: &str| {
+        place.write("in.jpg", with_gpano(place.read("walk/p0.jpg"), attributes));
+        let options = PanoConvertOptions {
+            input: place.path("in.jpg"),
+            output: place.path("out.jpg"),
+            to: TargetProjection::Equirect,
+            size: None,
+            format: Format::Jpeg(90),
+            colours: ColourOptions::default(),
+            frames: FrameOptions::default(),
+            force: false,
+            tool_timeout: 60,
+            max_memory: MemoryLimit::Auto,
+            threads: 1,
+            simd: SimdLevel::Auto,
+        };
+        run(|host| gausset::panos::convert::convert(&options, false, host)).0
+    };
+    let part = r#"GPano:FullPanoWidthPixels="512" GPano:FullPanoHeightPixels="256"
+        GPano:CroppedAreaImageWidthPixels="256" GPano:CroppedAreaImageHeightPixels="128""#;
+    assert_refused(convert(part), "frames", "is a part of the sphere");
+    convert(r#"GPano:PosePitchDegrees="9" GPano:PoseRollDegrees="-4""#).unwrap();
+    assert_eq!(gausset_pano::load::read_tilt(&place.path("out.jpg")), Some([9.0, -4.0]));
+}
+
 #[test]
 fn panoramas_are_levelled_by_their_gpano_data_unless_it_is_refused() {
     let place = Place::with_walk("p", 1);
-    let mut jpeg = place.read("walk/p0.jpg");
-    let mut content = b"http://ns.adobe.com/xap/1.0/\0".to_vec();
-    content.extend(br#"<x GPano:PosePitchDegrees="9" GPano:PoseRollDegrees="-4"/>"#);
-    let mut segment = vec![0xFF, 0xE1];
-    segment.extend((content.len() as u16 + 2).to_be_bytes());
-    segment.extend(content);
-    jpeg.splice(2..2, segment);
-    place.write("tilted/p0.jpg", jpeg);
+    let tilt = r#"GPano:PosePitchDegrees="9" GPano:PoseRollDegrees="-4""#;
+    place.write("tilted/p0.jpg", with_gpano(place.read("walk/p0.jpg"), tilt));
     let view = |input: &str, output: &str, level: Levelling| {
         place.split(input, output, |options| {
             options.views.size = Some(64);

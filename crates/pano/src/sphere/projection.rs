@@ -48,6 +48,14 @@ impl Equirect {
             && self.full_width == f64::from(self.width)
             && self.full_height == f64::from(self.height)
     }
+
+    /// The same within half a pixel: GPano sizes scaled to a resized image are rounded.
+    #[must_use]
+    pub fn is_nearly_whole(&self) -> bool {
+        self.left + self.top < 0.5
+            && (self.full_width - f64::from(self.width)).abs() < 0.5
+            && (self.full_height - f64::from(self.height)).abs() < 0.5
+    }
 }
 
 /// Whether an image of this size is a panorama of the whole sphere: 2:1, up to a pixel or a thousandth of the height that

@@ -272,6 +272,11 @@ fn create_images(
             "{file}: picture: has alpha (expected none); remove it, or store it as a separate mask"
         )));
     }
+    if matches!(&moment.projection, Projection::Equirect(shown) if !shown.is_nearly_whole()) {
+        return Err(ReadFailure::Frame(format!(
+            "{file}: picture: is a part of the sphere (expected the whole sphere); use `gausset pano split`"
+        )));
+    }
     let ResolvedColours { colouring, equalise } = job.colours;
     colour::apply(colouring, *equalise, &moment.projection, &mut moment.frame, None);
     let Some((_, first)) = job.pictures.first() else { return Ok(()) };
