@@ -68,6 +68,14 @@ impl From<VideoError> for Failure {
     }
 }
 
+/// Refuses a start time that is negative or not finite.
+pub(crate) fn check_start(start: f64) -> Result<(), Failure> {
+    if start.is_finite() && start >= 0.0 {
+        return Ok(());
+    }
+    Err(Failure::usage(format!("⟨start⟩: expected a number from 0 on, found {start}")))
+}
+
 /// A video that cannot be read to its end, after frames of it were finished.
 pub(crate) fn broken_video(error: VideoError) -> Failure {
     Failure::from(error).with_remedy(

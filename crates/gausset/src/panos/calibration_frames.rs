@@ -24,6 +24,7 @@ use super::prior_knowledge;
 use super::source::{frame_of_lens_file, is_image_extension, list_and_warn, pair_lens_files, size_of_first};
 use crate::aligner::TOOL_TIMEOUT;
 use crate::footage_options::LensWords;
+use crate::frame_selection::check_start;
 use crate::{Failure, Host};
 
 /// Number of frames in a run of neighbours.
@@ -75,6 +76,7 @@ impl CalibrationFrames {
 
     /// Selects evenly spaced frames of a video.
     fn from_video(options: &CalibrateOptions, host: &Host<'_>) -> Result<Self, Failure> {
+        check_start(options.start)?;
         let most = options.max_frames.max(1) as usize;
         let open = |fps: f64| {
             let (start, end) = (options.start, options.end);

@@ -19,7 +19,7 @@ use super::source::measured_projection;
 use super::track::TrackOptions;
 use crate::aligner::TOOL_TIMEOUT;
 use crate::footage_options::{ProjectionOptions, SelectionOptions};
-use crate::frame_selection::{Rates, select, warn_of_colours};
+use crate::frame_selection::{Rates, check_start, select, warn_of_colours};
 use crate::{Failure, Host};
 
 /// What the frames of a video show.
@@ -115,12 +115,7 @@ impl FramesOptions {
                 self.input.display()
             )));
         }
-        if !(self.start.is_finite() && self.start >= 0.0) {
-            return Err(Failure::usage(format!(
-                "⟨start⟩: expected a number from 0 on, found {}",
-                self.start
-            )));
-        }
+        check_start(self.start)?;
         let choice = FrameSelection { start: self.start, end: self.end, ..FrameSelection::default() };
         let (limits, silence) = ([16_384; 2], Duration::from_secs(self.tool_timeout));
         let plain = || Video::open(&self.input, choice.clone(), limits, silence, host.stop());

@@ -234,9 +234,7 @@ impl Footage {
     ) -> Result<Self, Failure> {
         let FrameOptions { fps, start, end, sharpest_of, stereo, .. } = *choice;
         let is_stereo = stereo.is_some();
-        if !(start.is_finite() && start >= 0.0) {
-            return Err(Failure::usage(format!("⟨start⟩: expected a number from 0 on, found {start}")));
-        }
+        frame_selection::check_start(start)?;
         let rates = Rates {
             fps,
             sharpest_of: (sharpest_of != 1).then_some(sharpest_of),
