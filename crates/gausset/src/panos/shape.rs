@@ -14,7 +14,7 @@ use gausset_pano::recognise;
 use gausset_pano::sphere_video::SphereVideo;
 use gausset_pano::video::VideoProblem;
 
-use crate::footage_options::ProjectionOptions;
+use crate::footage_options::{FrameOptions, ProjectionOptions, SelectionOptions};
 use crate::{Failure, Host};
 
 /// Projection of full-sphere images.
@@ -69,6 +69,55 @@ enum SizeClass {
 
 /// Message for an image with the size of a cross whose corners are not empty.
 const NO_CORNERS: &str = "may be a cross, but its corners are not of one colour (expected a panorama of 2:1, or a cross); use ⟨from = cross⟩ if it is one";
+
+impl FrameOptions {
+    /// Refuses options about panoramas and cubes next to a lens file.
+    pub(super) fn refuse_shape_of_lenses(&self) -> Result<(), Failure> {
+        if self.lens.is_none() {
+            return Ok(());
+        }
+        if self.stereo.is_some() {
+            return Err(Failure::usage("⟨stereo⟩: applies to panoramas and cubes only (found ⟨lens⟩)"));
+        }
+        self.refuse_shape("⟨lens⟩")
+    }
+
+    /// Refuses options about the projection.
+    pub(super) fn refuse_shape(&self, found: &str) -> Result<(), Failure> {
+        if self.shape == ProjectionOptions::default() {
+            return Ok(());
+        }
+        Err(Failure::usage(format!(
+            "⟨from⟩, ⟨from-faces⟩, ⟨from-turns⟩: apply to panoramas and cubes only (found {found})"
+        )))
+    }
+
+    /// Refuses cubes in image files that are stereo pairs.
+    pub(super) fn refuse_stereo_cubes(&self) -> Result<(), Failure> {
+        let is_panorama = self.shape.from.is_none_or(|from| from == SourceProjection::Equirect);
+        let shape = &self.shape;
+        if self.stereo.is_none() || is_panorama && shape.faces.is_none() && shape.turns.is_none() {
+            return Ok(());
+        }
+        Err(Failure::usage(
+            "⟨stereo⟩: applies to panoramas, and to cubes of videos (found cubes in image files)",
+        ))
+    }
+
+    /// Refuses options that apply to videos only.
+    pub(super) fn refuse_video_options(&self, found: &str) -> Result<(), Failure> {
+        let Self { fps, start, end, sharpest_of, select, .. } = self;
+        if fps.is_some() || end.is_some() || *start != 0.0 || *sharpest_of != 1 {
+            return Err(Failure::usage(format!(
+                "⟨fps⟩, ⟨start⟩, ⟨end⟩, ⟨sharpest-of⟩: apply to videos only (found {found})"
+            )));
+        }
+        if *select != SelectionOptions::default() {
+            return Err(Failure::usage(format!("⟨select⟩, ⟨step⟩: apply to videos only (found {found})")));
+        }
+        Ok(())
+    }
+}
 
 impl ProjectionOptions {
     /// Whether options for strips are set.

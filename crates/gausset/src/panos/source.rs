@@ -23,25 +23,9 @@ use gausset_pano::sphere_video::SphereVideo;
 use gausset_pano::video::FrameSelection;
 
 use super::track::TrackOptions;
-use crate::footage_options::{FrameOptions, LensWords, ProjectionOptions, SelectionOptions};
+use crate::footage_options::{FrameOptions, LensWords};
 use crate::frame_selection::{self, Rates};
 use crate::{FILES_LEFT_OUT, Failure, Host};
-
-impl FrameOptions {
-    /// Refuses options that apply to videos only.
-    fn refuse_video_options(&self, found: &str) -> Result<(), Failure> {
-        let Self { fps, start, end, sharpest_of, select, .. } = self;
-        if fps.is_some() || end.is_some() || *start != 0.0 || *sharpest_of != 1 {
-            return Err(Failure::usage(format!(
-                "⟨fps⟩, ⟨start⟩, ⟨end⟩, ⟨sharpest-of⟩: apply to videos only (found {found})"
-            )));
-        }
-        if *select != SelectionOptions::default() {
-            return Err(Failure::usage(format!("⟨select⟩, ⟨step⟩: apply to videos only (found {found})")));
-        }
-        Ok(())
-    }
-}
 
 /// Footage that has been probed.
 #[derive(Clone, Debug)]
@@ -89,6 +73,7 @@ impl Footage {
         silence: Duration,
         host: &mut Host<'_>,
     ) -> Result<Self, Failure> {
+        choice.refuse_shape_of_lenses()?;
         let source = if input.is_file() && input.extension().is_some_and(is_image_extension) {
             Self::from_image(input, choice, limits)
         } else if input.is_file() {
@@ -209,6 +194,7 @@ impl Footage {
 
     fn from_image(input: &Path, choice: &FrameOptions, limits: ImageLimits) -> Result<Self, Failure> {
         choice.refuse_video_options("an image")?;
+        choice.refuse_stereo_cubes()?;
         let stem = input.file_stem().map(|s| s.to_string_lossy().into_owned()).unwrap_or_default();
         let frames = vec![source_frame_from_files(&stem, vec![input.to_owned()])];
         if let Some(lenses) = lenses_of(choice)? {
@@ -252,14 +238,6 @@ impl Footage {
             FrameSelection { fps: if wanted.is_none() { fps } else { None }, start, end, sharpest_of };
         let largest = [limits.width, limits.height];
         let film = match lenses_of(choice)? {
-            Some(_) if is_stereo => {
-                return Err(Failure::usage("⟨stereo⟩: applies to panoramas and cubes only (found ⟨lens⟩)"));
-            }
-            Some(_) if choice.shape != ProjectionOptions::default() => {
-                return Err(Failure::usage(
-                    "⟨from⟩, ⟨from-faces⟩, ⟨from-turns⟩: apply to panoramas and cubes only (found ⟨lens⟩)",
-                ));
-            }
             Some(lenses) => SphereVideo::open_fisheye(input, &lenses, chosen, largest, silence, host.stop())?,
             None => {
                 let film =
@@ -288,6 +266,7 @@ impl Footage {
         host: &mut Host<'_>,
     ) -> Result<Self, Failure> {
         choice.refuse_video_options("a folder")?;
+        choice.refuse_stereo_cubes()?;
         let is_stereo = choice.stereo.is_some();
         let listed = list_and_warn(input, host)?;
         if let Some(lenses) = lenses_of(choice)? {
@@ -295,6 +274,7 @@ impl Footage {
             return Ok(Self::with_projection(frames, Projection::Fisheye(lenses), limits));
         }
         if let Some(pairs) = recognise::pair_streams(&listed) {
+            choice.refuse_shape("GoPro MAX images")?;
             let frames = thin_out(pairs, choice);
             let eac = eac_of(&frames, &limits)?;
             let around = 4 * eac.face_side();

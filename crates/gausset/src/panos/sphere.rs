@@ -25,6 +25,7 @@ use gausset_pano::split::find_mask;
 use super::model;
 use super::run::PanoOptions;
 use super::source::Footage;
+use crate::footage_options::TrainViewOptions;
 use crate::{Failure, records};
 
 /// Purpose in the ownership marker of the mask folder.
@@ -50,8 +51,11 @@ pub(super) fn check(options: &PanoOptions, source: &Footage) -> Result<(), Failu
     if options.masking.mask_command.is_some() {
         return bad("reads masks from files only (found ⟨mask-command⟩)");
     }
-    if options.views.size.is_some() {
-        return bad("has no views (found ⟨train-size⟩; use ⟨max-resolution⟩ to reduce panoramas)");
+    let TrainViewOptions { layout, size, .. } = &options.views;
+    if size.is_some() || *layout != TrainViewOptions::default().layout {
+        return bad(
+            "has no views (found ⟨train-layout⟩ or ⟨train-size⟩; use ⟨max-resolution⟩ to reduce panoramas)",
+        );
     }
     source.frames.iter().flat_map(|frame| &frame.files).try_for_each(|file| check_file(file))
 }
@@ -223,8 +227,8 @@ mod tests {
         assert_eq!(check(&jpeg([5760, 2880], [5760, 2880])), None);
         let refused = check(&jpeg([512, 256], [256, 128])).unwrap();
         assert!(refused.contains("is a part of the sphere (expected the whole sphere"), "{refused}");
+        assert!(!refused.contains("convert"), "{refused}");
         // Reported when it is cut.
         assert_eq!(check(b"no picture"), None);
     }
 }
-        assert!(!refused.contains("convert"), "{refused}");

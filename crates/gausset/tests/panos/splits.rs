@@ -2,10 +2,10 @@
 
 use std::sync::Arc;
 
-use gausset::footage_options::StereoLayout;
+use gausset::footage_options::{FrameOptions, StereoLayout};
 use gausset::panos::frames::frames;
 use gausset::panos::split::split;
-use gausset::panos::{FootageKind, FramesOptions, SplitOptions, TrackOffset, TrackOptions};
+use gausset::panos::{FootageKind, FramesOptions, SourceProjection, SplitOptions, TrackOffset, TrackOptions};
 use gausset::{Event, Failure, Host, Stage};
 use gausset_compute::Pool;
 use gausset_io::image::encode::{PngPixels, png};
@@ -120,6 +120,32 @@ fn equalised_frames_have_a_gain_each_and_panoramas_have_no_lenses() {
     assert!(manifest.len() == 2 && manifest.iter().all(|line| line.gains.is_some()), "{manifest:?}");
     let refused = try_split(&place, "o", |options| options.colours.equalise = Some(Equalise::Lenses));
     assert!(refused.is_err() && !place.path("o").exists());
+}
+
+#[test]
+fn shapes_that_would_have_no_effect_are_refused() {
+    let place = Place::with_walk("p", 1);
+    for input in ["walk", "walk/p0.jpg"] {
+        let with = |change: &dyn Fn(&mut FrameOptions), words: &str| {
+            let mut options = SplitOptions::new(place.path(input), place.path("o"));
+            change(&mut options.frames);
+            assert_refused(run(|host| split(&options, host)).0.map(|done| done.frames), "usage", words);
+        };
+        with(
+            &|frames| {
+                frames.lens = Some(place.path("lens.json"));
+                frames.shape.from = Some(SourceProjection::Equirect);
+            },
+            "found ⟨lens⟩",
+        );
+        with(
+            &|frames| {
+                frames.stereo = Some(StereoLayout::TopBottom);
+                frames.shape.from = Some(SourceProjection::Cross);
+            },
+            "found cubes in image files",
+        );
+    }
 }
 
 /// A GPS track of another time range is refused before a long video is analysed, without other output.
