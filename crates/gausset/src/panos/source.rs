@@ -2,6 +2,7 @@
 
 use std::ffi::OsStr;
 use std::path::{Path, PathBuf};
+use std::sync::atomic::{AtomicBool, Ordering};
 use std::sync::{Arc, OnceLock};
 use std::time::Duration;
 
@@ -26,6 +27,9 @@ use super::track::TrackOptions;
 use crate::footage_options::{FrameOptions, LensWords};
 use crate::frame_selection::{self, Rates};
 use crate::{FILES_LEFT_OUT, Failure, Host};
+
+/// Largest number of files to decode as a whole in search of unstitched images.
+const WHOLE_DECODES: usize = 8;
 
 /// Footage that has been probed.
 #[derive(Clone, Debug)]
@@ -75,7 +79,7 @@ impl Footage {
     ) -> Result<Self, Failure> {
         choice.refuse_shape_of_lenses()?;
         let source = if input.is_file() && input.extension().is_some_and(is_image_extension) {
-            Self::from_image(input, choice, limits)
+            Self::from_image(input, choice, limits, host.stop())
         } else if input.is_file() {
             Self::from_video(input, choice, limits, silence, host)
         } else {
@@ -192,7 +196,12 @@ impl Footage {
             || self.film.as_ref().is_some_and(|film| film.eac.is_some())
     }
 
-    fn from_image(input: &Path, choice: &FrameOptions, limits: ImageLimits) -> Result<Self, Failure> {
+    fn from_image(
+        input: &Path,
+        choice: &FrameOptions,
+        limits: ImageLimits,
+        stop: &AtomicBool,
+    ) -> Result<Self, Failure> {
         choice.refuse_video_options("an image")?;
         choice.refuse_stereo_cubes()?;
         let stem = input.file_stem().map(|s| s.to_string_lossy().into_owned()).unwrap_or_default();
@@ -206,7 +215,7 @@ impl Footage {
         {
             return Ok(Self::with_projection(frames, cube, limits));
         }
-        refuse_two_circles(&frames, choice, &limits)?;
+        refuse_two_circles(&frames, choice, &limits, stop)?;
         let around = width_of_first(&frames, &limits, choice.stereo.is_some())?;
         Ok(Self { is_stereo: choice.stereo.is_some(), ..Self::from_files(frames, around, limits) })
     }
@@ -294,7 +303,7 @@ impl Footage {
         if !is_stereo && let Some(cube) = cube()? {
             return Ok(Self::with_projection(frames, cube, limits));
         }
-        refuse_two_circles(&frames, choice, &limits)?;
+        refuse_two_circles(&frames, choice, &limits, host.stop())?;
         let around = width_of_first(&frames, &limits, is_stereo).map_err(or_lens_pairs)?;
         Ok(Self { is_stereo, ..Self::from_files(frames, around, limits) })
     }
@@ -453,19 +462,28 @@ fn is_square(listed: &[SourceFrame]) -> bool {
     size_of_first(listed).is_some_and(|[w, h]| w.abs_diff(h) * 8 <= w)
 }
 
-/// Refuses unstitched images of two fisheye lenses, also one among panoramas. Unreadable files are reported when they
-/// are split.
+/// Refuses unstitched images of two fisheye lenses, also one among panoramas; of files that cannot be decoded in part,
+/// some are looked at. Unreadable files are reported when they are split. The caller handles a stop.
 fn refuse_two_circles(
     frames: &[SourceFrame],
     choice: &FrameOptions,
     limits: &ImageLimits,
+    stop: &AtomicBool,
 ) -> Result<(), Failure> {
     if choice.stereo.is_some() || choice.shape.from.is_some() {
         return Ok(());
     }
     let level = dispatch_level(SimdLevel::Auto).ok_or_else(|| Failure::new("device", "no SIMD level"))?;
-    let mut files = frames.iter().flat_map(|frame| &frame.files);
-    match files.find(|file| recognise::is_two_circles_file(file, limits, level).unwrap_or(false)) {
+    let in_part = |file: &&Path| {
+        let extension = file.extension().unwrap_or_default();
+        ["jpg", "jpeg", "insp"].iter().any(|known| extension.eq_ignore_ascii_case(known))
+    };
+    let files = frames.iter().flat_map(|frame| &frame.files).map(PathBuf::as_path);
+    let (quick, whole): (Vec<_>, Vec<_>) = files.partition(in_part);
+    let some = whole.iter().step_by(whole.len().div_ceil(WHOLE_DECODES).max(1));
+    let shows_circles = |file: &&&Path| recognise::is_two_circles_file(file, limits, level).unwrap_or(false);
+    let found = quick.iter().chain(some).take_while(|_| !stop.load(Ordering::Relaxed)).find(shows_circles);
+    match found {
         None => Ok(()),
         Some(file) => Err(Failure::new(
             "frames",
