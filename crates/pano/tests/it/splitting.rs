@@ -175,6 +175,26 @@ fn a_split_that_replaces_another_has_no_description_until_it_is_whole() {
 }
 
 #[test]
+fn a_split_removes_the_files_of_an_earlier_one_that_it_does_not_have() {
+    let input = input(4);
+    let settings = settings(Layout::Ring8, 48);
+    let mut work = work(1, SimdLevel::Auto).unwrap();
+    let out = tempfile::tempdir().unwrap();
+    run(input.path(), &settings, &work, out.path()).unwrap();
+    let theirs = out.path().join("images/view07/mine.jpg");
+    std::fs::write(&theirs, b"x").unwrap();
+    let images = || content(&out.path().join("images")).len();
+    assert_eq!(images(), 4 * 8 + 1);
+    std::fs::remove_file(input.path().join("p002.jpg")).unwrap();
+    run(input.path(), &settings, &work, out.path()).unwrap();
+    assert_eq!(images(), 3 * 8 + 1);
+    work.force = true;
+    let fewer = SplitSettings::new(Layout::Cube6.views(48, 48, None), Format::Jpeg(90));
+    run(input.path(), &fewer, &work, out.path()).unwrap();
+    assert!(images() == 3 * 6 + 1 && theirs.is_file());
+}
+
+#[test]
 fn masks_are_split_with_the_frames_and_alpha_becomes_a_mask() {
     use gausset_io::image::encode::{PngPixels, png};
     let input = tempfile::tempdir().unwrap();

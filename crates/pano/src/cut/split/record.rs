@@ -1,7 +1,7 @@
 //! The records in the output folder: the manifest of finished frames, the description of the split, and the names of
 //! all files.
 
-use std::collections::BTreeMap;
+use std::collections::{BTreeMap, BTreeSet};
 use std::io::Write;
 use std::path::{Path, PathBuf};
 
@@ -187,6 +187,12 @@ impl SplitDescription {
         let number = self.numbers.get(frame).copied().unwrap_or(frame as u64);
         image_name(self.naming, &self.frames[frame], number, &self.views[view].name, view, &self.extension)
     }
+
+    /// Paths of an image and its mask relative to the folder.
+    fn files(&self, frame: usize, view: usize) -> [String; 2] {
+        let name = self.image_name(frame, view);
+        [format!("images/{name}"), format!("masks/{name}.png")]
+    }
 }
 
 fn image_name(
@@ -347,14 +353,18 @@ fn files_match(
     frame: &SourceFrame,
     index: usize,
 ) -> bool {
-    let length = |path: PathBuf| Disk.info(&path).ok().flatten().map_or(0, |info| info.bytes);
     let views: Vec<u64> = (0..settings.views.len())
-        .map(|view| length(view_path(settings, folder, frame, index, view)))
+        .map(|view| length(&view_path(settings, folder, frame, index, view)))
         .collect();
     let masks: Vec<u64> = (0..settings.views.len())
-        .map(|view| length(mask_path(settings, folder, frame, index, view)))
+        .map(|view| length(&mask_path(settings, folder, frame, index, view)))
         .collect();
     line.views == views && line.masks == masks
+}
+
+/// Length of a file in bytes; 0 if there is none.
+fn length(path: &Path) -> u64 {
+    Disk.info(path).ok().flatten().map_or(0, |info| info.bytes)
 }
 
 pub(super) fn image_path_of(
@@ -481,19 +491,47 @@ fn to_json_lines<'a>(lines: impl Iterator<Item = &'a ManifestLine>) -> String {
 /// Removes the description of other settings before the first frame is replaced, so that an interrupted split is not taken
 /// for a whole one.
 pub(super) fn remove_description(folder: &Path) -> Result<(), SplitError> {
-    let path = folder.join(DESCRIPTION);
-    match Disk.remove(&path) {
-        Err(e) if e.kind() != std::io::ErrorKind::NotFound => Err(write_error(&path, "remove")(e)),
+    remove(&folder.join(DESCRIPTION))
+}
+
+/// Removes a file, if it exists.
+fn remove(path: &Path) -> Result<(), SplitError> {
+    match Disk.remove(path) {
+        Err(e) if e.kind() != std::io::ErrorKind::NotFound => Err(write_error(path, "remove")(e)),
         _ => Ok(()),
     }
 }
 
-/// Writes the description, and for a rig its configuration for COLMAP.
+/// Images of the split in a folder, and masks of the recorded length, which Gausset wrote: paths relative to it.
+pub(super) fn own_files(folder: &Path) -> BTreeSet<String> {
+    let Ok(description) = SplitDescription::read(folder) else { return BTreeSet::new() };
+    let manifest: BTreeMap<String, ManifestLine> =
+        read_manifest(folder).into_iter().map(|line| (line.frame.clone(), line)).collect();
+    let count = description.views.len();
+    let mut files = BTreeSet::new();
+    for (index, frame) in description.frames.iter().enumerate() {
+        let lens = description.lens_axes.and_then(|_| frame_of_lens(frame)).map_or(0, |(_, lens)| lens);
+        let line = manifest.get(description.source_frame(frame));
+        for view in 0..count {
+            let [image, mask] = description.files(index, view);
+            let recorded = line.and_then(|line| line.masks.get(lens * count + view)).filter(|&&n| n > 0);
+            if recorded.is_some_and(|&bytes| length(&folder.join(&mask)) == bytes) {
+                files.insert(mask);
+            }
+            files.insert(image);
+        }
+    }
+    files
+}
+
+/// Writes the description, and for a rig its configuration for COLMAP. Removes those of the `earlier` files of the
+/// folder that it does not describe.
 pub(super) fn write_description(
     settings: &SplitSettings,
     frames: &[SourceFrame],
     lines: &BTreeMap<usize, ManifestLine>,
     folder: &Path,
+    mut earlier: BTreeSet<String>,
 ) -> Result<(), SplitError> {
     let description = SplitDescription {
         views: settings.views_per_frame().to_vec(),
@@ -513,7 +551,19 @@ pub(super) fn write_description(
         },
         lens_axes: settings.lenses.as_ref().map(|lenses| lenses.axes),
         levelled: settings.level_gpano,
+        needs_conversion: settings.video.is_some() || settings.projection.is_some() || settings.is_stereo,
     };
+    for frame in 0..description.frames.len() {
+        for view in 0..description.views.len() {
+            for path in description.files(frame, view) {
+                earlier.remove(&path);
+            }
+        }
+    }
+    for path in earlier {
+        ownership::check_inside(folder, Path::new(&path))?;
+        remove(&folder.join(path))?;
+    }
     let text = serde_json::to_string_pretty(&description).unwrap_or_default();
     write_atomic(&Disk, &folder.join(DESCRIPTION), |file| file.write_all(text.as_bytes()))?;
     if settings.naming == Naming::Rig {
@@ -522,4 +572,3 @@ pub(super) fn write_description(
     }
     Ok(())
 }
-        needs_conversion: settings.video.is_some() || settings.projection.is_some() || settings.is_stereo,

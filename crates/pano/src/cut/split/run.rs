@@ -42,6 +42,7 @@ pub fn split(
     let hash = record::settings_hash(settings);
     claim(folder, if work.force { Overwrite::Replace } else { Overwrite::Refuse })?;
     record::make_folders(settings, folder)?;
+    let earlier = record::own_files(folder);
     let (finished, todo) = record::split_by_state(frames, settings, work, folder, &hash);
     let mut lines: BTreeMap<usize, ManifestLine> = finished;
     let mut report = SplitReport { resumed: lines.len(), ..SplitReport::default() };
@@ -157,7 +158,7 @@ pub fn split(
         Disk.sync_folder(folder).map_err(write_error(folder, "sync"))?;
     }
     record::write_manifest(folder, lines.values())?;
-    record::write_description(settings, frames, &lines, folder)?;
+    record::write_description(settings, frames, &lines, folder, earlier)?;
     Ok(report)
 }
 
