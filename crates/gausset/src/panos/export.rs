@@ -1,5 +1,6 @@
 //! Exports aligned panoramas to other programs: poses, points and masks in their formats, all in the same coordinates.
 
+use std::collections::BTreeSet;
 use std::path::{Path, PathBuf};
 
 use gausset_io::atomic::{Disk, Overwrite, check_free};
@@ -251,22 +252,31 @@ fn remove_hidden(
     target: &SplitDescription,
     folder: &Path,
 ) -> Result<Vec<Landmark>, Failure> {
-    let seen: Vec<bool> = points.iter().map(|p| !p.observations.is_empty()).collect();
-    for frame in 0..target.frames.len() {
-        for view in 0..target.views.len() {
-            let Some(mask) = read_mask(folder, &target.image_name(frame, view))? else { continue };
-            let size = [target.views[view].width, target.views[view].height].map(f64::from);
-            for point in &mut points {
-                point.observations.retain(|o| {
-                    o.frame != frame
-                        || o.view != view
-                        || mask.at_fraction(o.pixel[0] / size[0], o.pixel[1] / size[1]) != 0
-                });
+    // [frame, view, point, observation]: each mask is decoded once, and tested with its own observations only.
+    let mut seen: Vec<[usize; 4]> = Vec::new();
+    for (p, point) in points.iter().enumerate() {
+        let of_point = point.observations.iter().enumerate();
+        seen.extend(of_point.map(|(k, found)| [found.frame, found.view, p, k]));
+    }
+    seen.sort_unstable();
+    let mut hidden = BTreeSet::new();
+    for of_view in seen.chunk_by(|a, b| a[..2] == b[..2]) {
+        let [frame, view, ..] = of_view[0];
+        let Some(mask) = read_mask(folder, &target.image_name(frame, view))? else { continue };
+        let size = [target.views[view].width, target.views[view].height].map(f64::from);
+        for &[.., p, k] in of_view {
+            let pixel = points[p].observations[k].pixel;
+            if mask.at_fraction(pixel[0] / size[0], pixel[1] / size[1]) == 0 {
+                hidden.insert([p, k]);
             }
         }
     }
-    let mut seen = seen.into_iter();
-    points.retain(|point| !(seen.next().unwrap_or(false) && point.observations.is_empty()));
+    let mut places = 0..points.len();
+    points.retain_mut(|Landmark { observations, .. }| {
+        let (p, was_seen, mut k) = (places.next(), !observations.is_empty(), 0..observations.len());
+        observations.retain(|_| !p.zip(k.next()).is_some_and(|(p, k)| hidden.contains(&[p, k])));
+        !was_seen || !observations.is_empty()
+    });
     for point in &mut points {
         point.point.track_length = point.observations.len() as u64;
     }
