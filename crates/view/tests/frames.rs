@@ -2,8 +2,15 @@
 
 mod support;
 
+use std::sync::Arc;
+
+use gausset_compute::Pool;
 use gausset_core::engine::{Outputs, Rendering};
+use gausset_core::splats_transform::Similarity;
 use gausset_core::{Camera, Pose, RgbImage8};
+use gausset_io::dataset::{self, Loader, LoaderOptions, OpenOptions};
+use gausset_scenes::write_dataset;
+use gausset_view::scene::SceneDescription;
 use support::{Robot, World, engine, render_options};
 
 fn camera() -> Camera {
@@ -82,6 +89,22 @@ fn what_cannot_be_drawn_is_one_line_and_the_page_goes_on() {
     assert_eq!(robot.hear()["id"], 3);
     robot.say(&view(4, ""));
     assert_eq!(robot.see().id, 4);
+}
+
+#[test]
+fn errors_are_those_on_the_background_of_the_training() {
+    let folder = tempfile::tempdir().unwrap();
+    write_dataset(&gausset_scenes::tiny(), folder.path(), &Pool::new(1), &mut |_, _| {}).unwrap();
+    let dataset = Arc::new(dataset::open(folder.path(), &OpenOptions::default()).unwrap());
+    let loader = Arc::new(Loader::new(dataset, LoaderOptions { budget_bytes: 1 << 20, threads: 0 }));
+    let (_, photos) = SceneDescription::from_dataset(String::new(), loader, &Similarity::IDENTITY);
+    let world = World::new().drawn_with(Some(photos));
+    let mut robot = Robot::enter(&world);
+    let mut error = |id, more: &str| {
+        robot.say(&view(id, &format!(r#","exact":true,"what":"error","against":0{more}"#)));
+        robot.see().bytes
+    };
+    assert!(error(1, "") == error(2, r#","ack":1,"background":[1,1,1]"#));
 }
 
 #[test]

@@ -14,7 +14,7 @@ use gausset_core::engine::{Engine, RenderOptions};
 use gausset_core::splats_transform::Similarity;
 use gausset_view::hub::Hub;
 use gausset_view::render::{RenderSettings, render_job};
-use gausset_view::scene::SceneDescription;
+use gausset_view::scene::{Photos, SceneDescription};
 use gausset_view::{Server, ServerOptions};
 use serde_json::Value;
 use tungstenite::protocol::WebSocket;
@@ -68,7 +68,12 @@ impl World {
     }
 
     /// Starts a renderer.
-    pub(crate) fn drawn(mut self) -> Self {
+    pub(crate) fn drawn(self) -> Self {
+        self.drawn_with(None)
+    }
+
+    /// Starts a renderer with photographs.
+    pub(crate) fn drawn_with(mut self, photos: Option<Photos>) -> Self {
         let (hub, stop) = (Arc::clone(&self.hub), Arc::clone(&self.stop));
         self.drawer = Some(std::thread::spawn(move || {
             let mut engine = engine();
@@ -77,7 +82,7 @@ impl World {
                 match hub.take_job(0) {
                     Some(job) => {
                         let look = RenderSettings {
-                            photos: None,
+                            photos: photos.as_ref(),
                             device_from_saved: Similarity::IDENTITY,
                             options: render_options(),
                             scene_splats: None,
