@@ -30,7 +30,10 @@ class Started(Event):
 
 @dataclass(frozen=True)
 class Progress(Event):
-    """Steps have finished. `loss` is the mean since the last such event, `it_per_s` recent steps per second."""
+    """Steps have finished. `loss` is the mean since the last such event, `it_per_s` recent steps per second.
+
+    In blocks, the numbers are those of a part, which the event `coarse_run` or `block` begins.
+    """
 
     step: int = 0
     steps: int = 0

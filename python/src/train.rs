@@ -1,5 +1,6 @@
 //! Training, resuming and evaluation. Results are JSON text, in the form of the program's `--json`.
 
+use std::cell::Cell;
 use std::ffi::OsString;
 use std::path::{Path, PathBuf};
 
@@ -8,7 +9,7 @@ use gausset::io::atomic::Overwrite;
 use gausset::saved_run::SavedRun;
 use gausset::train::{self as training, TrainOptions};
 use gausset::training::{RunSettings, Task, Trained, train as train_job};
-use gausset::{Event, Failure};
+use gausset::{Event, Failure, Stage};
 use pyo3::prelude::*;
 
 use crate::device::device_options;
@@ -48,15 +49,40 @@ pub(crate) struct Callbacks {
     pub(crate) progress: Option<Py<PyAny>>,
     /// Receives each event as a line of JSON.
     pub(crate) on_event: Option<Py<PyAny>>,
+    /// Whether the events are those of a part of a run in blocks.
+    is_part: Cell<bool>,
+}
+
+impl Callbacks {
+    pub(crate) fn new(progress: Option<Py<PyAny>>, on_event: Option<Py<PyAny>>) -> Self {
+        Self { progress, on_event, is_part: Cell::new(false) }
+    }
+
+    /// Calls Python with a stage of a run in blocks.
+    fn tell_stage(&self, py: Python<'_>, stage: &Stage) -> PyResult<()> {
+        if let Stage::CoarseRun { .. } | Stage::BlockRun { .. } | Stage::Merged { .. } = stage {
+            self.is_part.set(!matches!(stage, Stage::Merged { .. }));
+        }
+        if let (Some(on_event), Some((name, mut fields))) = (&self.on_event, stage.block_event()) {
+            fields["event"] = name.into();
+            on_event.call1(py, (fields.to_string(),))?;
+        }
+        Ok(())
+    }
 }
 
 /// Calls Python with what an event says to it.
 pub(crate) fn tell(py: Python<'_>, callbacks: &Callbacks, event: Event) -> PyResult<()> {
     let event = match event {
         Event::Warning { line, .. } => return warn(py, &line),
+        Event::Stage(stage) => return callbacks.tell_stage(py, &stage),
         Event::Training(event) => *event,
         _ => return Ok(()),
     };
+    if callbacks.is_part.get() && matches!(event, training::Event::Finished(_)) {
+        // The run that the caller knows is the whole one.
+        return Ok(());
+    }
     if let Some(on_event) = &callbacks.on_event {
         on_event.call1(py, (event.to_json(),))?;
     }
@@ -125,7 +151,7 @@ pub(crate) fn train(
     on_event: Option<Py<PyAny>>,
 ) -> PyResult<PathBuf> {
     let task = || new_task(data, output, &options, force);
-    run_task(py, task, device, report, &Callbacks { progress, on_event })
+    run_task(py, task, device, report, &Callbacks::new(progress, on_event))
 }
 
 /// Resumes a run; returns its folder.
@@ -143,7 +169,7 @@ pub(crate) fn resume(
     on_event: Option<Py<PyAny>>,
 ) -> PyResult<PathBuf> {
     let task = || resumed_task(run, data, &options);
-    run_task(py, task, device, report, &Callbacks { progress, on_event })
+    run_task(py, task, device, report, &Callbacks::new(progress, on_event))
 }
 
 /// Evaluates a run or a splat file; returns the report as JSON.

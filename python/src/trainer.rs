@@ -89,7 +89,7 @@ impl Trainer {
         progress: Option<Py<PyAny>>,
         on_event: Option<Py<PyAny>>,
     ) -> PyResult<bool> {
-        let callbacks = Callbacks { progress, on_event };
+        let callbacks = Callbacks::new(progress, on_event);
         let job = |host: &mut Host<'_>| self.advance_by(steps, host);
         let advanced = run_job_until(py, &self.stop, |event| tell(py, &callbacks, event), job);
         advanced.and_then(|continues| py.check_signals().map(|()| continues)).inspect_err(|error| {
@@ -105,7 +105,7 @@ impl Trainer {
     /// Saves the state of the run and ends it, unless it has ended or failed.
     fn end(&self, py: Python<'_>, progress: Option<Py<PyAny>>, on_event: Option<Py<PyAny>>) -> PyResult<()> {
         self.stop.store(true, Ordering::Relaxed);
-        let callbacks = Callbacks { progress, on_event };
+        let callbacks = Callbacks::new(progress, on_event);
         let job = |host: &mut Host<'_>| self.advance_by(0, host).map(drop);
         run_job_until(py, &self.stop, |event| tell(py, &callbacks, event), job)
     }
@@ -152,7 +152,7 @@ impl Trainer {
         report: bool,
         on_event: Option<Py<PyAny>>,
     ) -> PyResult<Self> {
-        let (stop, callbacks) = (Arc::default(), Callbacks { progress: None, on_event });
+        let (stop, callbacks) = (Arc::default(), Callbacks::new(None, on_event));
         let mut run = run_job_until(
             py,
             &stop,
@@ -186,7 +186,7 @@ impl Trainer {
         on_event: Option<Py<PyAny>>,
         work: fn(&mut Run) -> Result<(), TrainError>,
     ) -> PyResult<()> {
-        let callbacks = Callbacks { progress: None, on_event };
+        let callbacks = Callbacks::new(None, on_event);
         let job = |host: &mut Host<'_>| {
             let written = self.with_run(|run| {
                 let written = work(run);

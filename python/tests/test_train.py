@@ -75,10 +75,12 @@ def interrupt_once():
 @pytest.mark.skipif(os.name == "nt", reason="Windows sends SIGINT to consoles only")
 def test_a_run_in_blocks_is_a_run(photographs, tmp_path, settings):
     del settings["init"]
-    seen = []
-    run = gausset.train(
-        photographs, tmp_path / "run", steps=60, blocks=2, progress=lambda *step: seen.append(step), **settings
-    )
+    seen, events = [], []
+    settings |= {"progress": lambda *step: seen.append(step), "on_event": events.append}
+    run = gausset.train(photographs, tmp_path / "run", steps=60, blocks=2, **settings)
+    names = [event.event for event in events]
+    order = ["coarse_run", "block", "merged", "finished"]
+    assert names.count("finished") == 1 and sorted(order, key=names.index) == order
     assert run.finished and run.metrics["psnr"] is not None
     assert len(run.splats()) == run.metrics["splats"]
     assert (run.path / "blocks" / "002" / "splats.ply").is_file()

@@ -8,7 +8,7 @@ use std::io::Read;
 use std::path::Path;
 
 use gausset::training::Trained;
-use gausset::{Event, Failure, Stage};
+use gausset::{Event, Failure};
 use gausset_io::atomic::{Disk, plain_reason};
 use gausset_io::input;
 use gausset_io::metrics_log::MetricsLog;
@@ -89,28 +89,10 @@ pub(crate) fn line_of(event: &Event) -> Option<String> {
             // A path that is not Unicode has no JSON.
             event => Some(event.to_json()).filter(|line| !line.is_empty()),
         },
-        Event::Stage(stage) => stage_line(stage),
+        Event::Stage(stage) => stage.block_event().map(|(name, fields)| named(name, fields)),
         Event::Warning { topic, line } => Some(named("warning", json!({ "kind": topic, "line": line }))),
         _ => None,
     }
-}
-
-fn stage_line(stage: &Stage) -> Option<String> {
-    let line = match stage {
-        Stage::CoarseRun { images, steps } => {
-            named("coarse_run", json!({ "images": images, "steps": steps }))
-        }
-        Stage::Divided { images } => named("divided", json!({ "images": images })),
-        Stage::BlockRun { block, blocks, images, steps, .. } => {
-            named("block", json!({ "block": block, "blocks": blocks, "images": images, "steps": steps }))
-        }
-        Stage::Merged { splats, blocks } => named("merged", json!({ "splats": splats, "blocks": blocks })),
-        Stage::Borders { images, psnr, coarse_psnr } => {
-            named("borders", json!({ "images": images, "psnr": psnr, "coarse_psnr": coarse_psnr }))
-        }
-        _ => return None,
-    };
-    Some(line)
 }
 
 /// The last line of a training that has ended or stopped.

@@ -7,6 +7,7 @@ use std::time::Instant;
 
 use gausset_field::fit::FitProgress;
 use serde::Serialize;
+use serde_json::{Value, json};
 
 use crate::panos::alignment::PanoAlignment;
 use crate::panos::mask_options::MaskStatistics;
@@ -191,6 +192,25 @@ pub enum Stage {
     },
     /// The job was asked to stop while panoramas were split; the remaining ones were not begun.
     CutStopped,
+}
+
+impl Stage {
+    /// Name and fields of the event of a run in blocks; `None` if the stage is no such event. A stable contract.
+    #[must_use]
+    pub fn block_event(&self) -> Option<(&'static str, Value)> {
+        Some(match self {
+            Self::CoarseRun { images, steps } => ("coarse_run", json!({ "images": images, "steps": steps })),
+            Self::Divided { images } => ("divided", json!({ "images": images })),
+            Self::BlockRun { block, blocks, images, steps, .. } => {
+                ("block", json!({ "block": block, "blocks": blocks, "images": images, "steps": steps }))
+            }
+            Self::Merged { splats, blocks } => ("merged", json!({ "splats": splats, "blocks": blocks })),
+            Self::Borders { images, psnr, coarse_psnr } => {
+                ("borders", json!({ "images": images, "psnr": psnr, "coarse_psnr": coarse_psnr }))
+            }
+            _ => return None,
+        })
+    }
 }
 
 /// Beginning or end of a part of a long job; the JSON form is a stable contract.
