@@ -48,6 +48,17 @@ fn the_page_shows_frames_that_mouse_and_keys_move() {
     open(&mut browser, &shown);
     // The token is not visible in a screenshot.
     assert_eq!(browser.value("location.hash"), "");
+    // An address that is opened in this tab is taken.
+    let token = shown.url.split_once('#').expect("a token").1;
+    browser.value(&format!("window.isOld = true; location.hash = '{token}'"));
+    browser.wait_until("!window.isOld && Number(document.documentElement?.dataset.frames) > 0");
+    browser.wait_until(AT_REST);
+    // A text that cannot be copied is shown.
+    browser.value("Object.defineProperty(navigator, 'clipboard', { value: undefined }); null");
+    browser.value("document.getElementById('copy').click()");
+    browser.wait_until("document.getElementById('status').textContent.includes('camera_from_world')");
+    // Messages beyond the limit wait, and frames go on.
+    browser.value("for (let i = 0; i < 150; i++) document.dispatchEvent(new Event('visibilitychange'))");
     let mut now = browser.value(CANVAS).as_str().expect("a picture").to_owned();
 
     browser.mouse("mousePressed", [400.0, 300.0], json!({"button": "left", "buttons": 1, "clickCount": 1}));
