@@ -435,6 +435,7 @@ fn comments_tell_mode_and_axis_and_the_last_one_wins() {
     assert_eq!(with(&["antialiased 1"]), (true, false, None));
     assert_eq!(with(&["Antialiased: 1", "antialiased 0"]), (false, false, None));
     assert_eq!(with(&["Vertical axis: y"]), (false, false, Some([0.0, -1.0, 0.0])));
+    assert_eq!(with(&["Vertical Axis: z"]).2, Some([0.0, 0.0, 1.0]), "Nerfstudio");
     assert_eq!(with(&["vertical AXIS: 0.5, 1e-3 -2"]), (false, false, Some([0.5, 1e-3, -2.0])));
     assert_eq!(
         with(&["Vertical axis: x", "Vertical axis: nan 0 0", "Vertical axis: 0 0 0"]).2,

@@ -280,11 +280,11 @@ impl CommentMetadata {
         } else if let Some(count) = text.strip_prefix("gausset sky") {
             self.sky = count.trim().parse().unwrap_or(0);
         } else if let Some(axis) = text.strip_prefix("vertical axis:") {
-            // Letters as in Brush: y and z point against the stored axes.
+            // As others write them: COLMAP's axes, whose y points down, are "y" in Brush; Nerfstudio's have z up.
             self.vertical_axis = match axis.trim() {
                 "x" => Some([1.0, 0.0, 0.0]),
                 "y" => Some([0.0, -1.0, 0.0]),
-                "z" => Some([0.0, 0.0, -1.0]),
+                "z" => Some([0.0, 0.0, 1.0]),
                 numbers => three_numbers(numbers).or(self.vertical_axis),
             };
         }
