@@ -208,7 +208,6 @@ fn format_loss(loss: &ConversionLoss) -> String {
         (Some(psnr), Some(worst)) => {
             format!("PSNR {psnr:.2} dB, worst {worst:.2} dB ({worst_view}), {views} {where_from}")
         }
-        (None, Some(worst)) => format!("none except in {worst_view}, PSNR {worst:.2} dB"),
         _ => format!("none in {views} {where_from}"),
     }
 }

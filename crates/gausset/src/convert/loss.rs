@@ -13,9 +13,9 @@ use crate::{CountedItem, Event, Failure, Host};
 /// Difference between renders before and after a conversion; the JSON form is a stable contract.
 #[derive(Clone, Debug, PartialEq, Serialize)]
 pub struct ConversionLoss {
-    /// Mean PSNR over the views in dB; `None` if all renders are identical.
+    /// Mean PSNR in dB over the views that differ; `None` if all renders are identical.
     pub psnr: Option<f64>,
-    /// PSNR of the worst view in dB.
+    /// PSNR of the worst view in dB; `None` if all renders are identical.
     pub worst: Option<f64>,
     /// Name of the worst view.
     pub worst_view: String,
@@ -66,7 +66,7 @@ impl LossMeter {
             ..self.how
         };
         let back = moves.inverse();
-        let (mut sum, mut worst) = (0.0, (f64::INFINITY, String::new()));
+        let (mut sum, mut differing, mut worst) = (0.0, 0u32, (f64::INFINITY, String::new()));
         host.report(Event::Begun { item: CountedItem::Pictures, done: 0, total: self.cameras.len() as u64 });
         for (done, view) in (1..).zip(&self.cameras) {
             if host.is_stopping() {
@@ -79,17 +79,20 @@ impl LossMeter {
                 second.render(&view.camera, &view.pose, &how(after, moves.scale), Outputs::Color)?.color;
             let shown = |colour: Vec<f32>| colour.into_iter().map(|v| v.clamp(0.0, 1.0)).collect::<Vec<_>>();
             let psnr = psnr(&shown(new), &shown(old), None);
-            sum += psnr;
+            // Identical renders, such as of cameras that see no splats, must not hide the loss of the others.
+            if psnr.is_finite() {
+                sum += psnr;
+                differing += 1;
+            }
             if psnr < worst.0 || done == 1 {
                 worst = (psnr, view.name.display().to_string());
             }
             host.report(Event::Done { done, views_per_s: None });
         }
         host.report(Event::Ended);
-        let finite = |value: f64| Some(value).filter(|value| value.is_finite());
         Ok(ConversionLoss {
-            psnr: finite(sum / self.cameras.len() as f64),
-            worst: finite(worst.0),
+            psnr: (differing > 0).then(|| sum / f64::from(differing)),
+            worst: (differing > 0).then_some(worst.0),
             worst_view: worst.1,
             views: self.cameras.len(),
             cameras: self.source,
