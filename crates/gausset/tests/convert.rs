@@ -8,8 +8,10 @@ use gausset::convert::{ConversionResult, ConvertOptions, SkyChoice, SplatEdits, 
 use gausset::device::DeviceOptions;
 use gausset::{Failure, Host};
 use gausset_core::engine::{Outputs, RenderOptions};
+use gausset_core::splats_transform::Similarity;
 use gausset_core::{Splats, sh};
-use gausset_io::atomic::{Disk, WriteOptions};
+use gausset_io::atomic::{Disk, Overwrite, WriteOptions};
+use gausset_io::image::encode::{PngPixels, png};
 use gausset_io::splat::{self, Format, LoadOptions, SaveOptions, SplatFile, SpzAxes};
 use gausset_train::Up;
 use gausset_train::orbit::{ImageShape, orbit_splats};
@@ -144,6 +146,68 @@ fn a_wanted_quality_chooses_the_fewest_bits_or_nothing_is_written() {
     // Requested SH bits are used, and refused if their quality is too low.
     assert_eq!(wanted(20.0, Some([3, 3])).unwrap().sh_bits, Some([3, 3]));
     assert!(wanted(psnr + 1.0, Some([4, 3])).is_err());
+}
+
+/// A dataset with nine cameras that look at the scene from six units away, with its origin at `place`; the first, which is
+/// held out as is the last, looks away.
+fn write_dataset(folder: &Path, place: [f64; 3]) -> PathBuf {
+    let data = folder.join("data");
+    std::fs::create_dir_all(&data).unwrap();
+    let frame = |k: u32| {
+        let name = format!("{k}.png");
+        let pixels = vec![128; 64 * 48 * 3];
+        std::fs::write(data.join(&name), png(64, 48, PngPixels::Rgb8(&pixels), &[]).unwrap()).unwrap();
+        let side = if k == 0 { 1.0 } else { -1.0 };
+        let angle = 0.7 * f64::from(k);
+        let [x, y, z] = [place[0] + 0.8 * angle.cos(), place[1] + 0.8 * angle.sin(), place[2] - 6.0];
+        let matrix = format!("[[{side},0,0,{x}],[0,1,0,{y}],[0,0,{side},{z}],[0,0,0,1]]");
+        format!("{{\"file_path\": \"{name}\", \"transform_matrix\": {matrix}}}")
+    };
+    let frames: Vec<String> = (0..9).map(frame).collect();
+    let text = format!("{{\"fl_x\": 60, \"frames\": [{}]}}", frames.join(","));
+    std::fs::write(data.join("transforms.json"), text).unwrap();
+    data
+}
+
+#[test]
+fn a_camera_that_sees_no_splats_does_not_hide_the_loss_of_the_others() {
+    let folder = TempDir::new().unwrap();
+    let input = write_scene(folder.path(), 300);
+    let options = ConvertOptions {
+        data: Some(write_dataset(folder.path(), [0.0; 3])),
+        report: true,
+        ..ConvertOptions::new(&input, folder.path().join("out.splat"))
+    };
+    let strict = ConvertOptions { min_psnr: Some(90.0), ..options.clone() };
+    assert_eq!(run(&strict).unwrap_err().code, "convert-loss");
+    let loss = run(&options).unwrap().loss.unwrap();
+    assert_eq!((loss.cameras, loss.views, loss.worst_view.as_str()), ("held-out", 2, "8.png"));
+    assert!(loss.psnr.is_some_and(|psnr| psnr < 60.0) && loss.psnr == loss.worst, "{loss:?}");
+}
+
+#[test]
+fn a_dataset_is_opened_with_the_offset_of_the_splats() {
+    let place = [431_000.0, 5_412_000.0, 312.0];
+    let folder = TempDir::new().unwrap();
+    let mut scene = load(&write_scene(folder.path(), 300));
+    let (data, input) = (write_dataset(folder.path(), place), folder.path().join("there.ply"));
+    let mut removed = |shift: f64| {
+        scene.splats.means.iter_mut().for_each(|mean| mean[0] -= shift as f32);
+        scene.offset = Some([place[0] + shift, place[1], place[2]]);
+        scene.saved_from_dataset = Some(Similarity::IDENTITY);
+        let write = WriteOptions { overwrite: Overwrite::Replace, ..WriteOptions::default() };
+        splat::save(&Disk, &input, &scene, &SaveOptions::default(), &write).unwrap();
+        let options = ConvertOptions {
+            data: Some(data.clone()),
+            crop_to_cameras: Some(7.0),
+            force: true,
+            ..ConvertOptions::new(&input, folder.path().join("out.ply"))
+        };
+        run(&options).unwrap().removed.outside
+    };
+    let count = removed(0.0);
+    assert!(count > 10 && count < 290, "{count}");
+    assert_eq!(removed(10.0), count);
 }
 
 /// The scene with a sky of 40 splats behind it.

@@ -6,14 +6,15 @@ use std::time::{Duration, Instant, SystemTime};
 
 use gausset::device::DeviceOptions;
 use gausset::saved_run::{
-    DataLocation, SavedRun, file_render_options, load_splats, scene_splat_count, splats_from_dataset_of,
+    DataLocation, SavedRun, file_render_options, load_splats, open_beside, scene_splat_count,
+    splats_from_dataset_of,
 };
 use gausset::training::warn_about_dataset;
 use gausset::{Failure, Host};
 use gausset_compute::Pool;
 use gausset_core::engine::{Engine, RenderOptions};
 use gausset_core::splats_transform::Similarity;
-use gausset_io::dataset::{self, Dataset, Loader, LoaderOptions, OpenOptions};
+use gausset_io::dataset::{self, Dataset, Loader, LoaderOptions};
 use gausset_io::input;
 use gausset_io::metrics_log::read_metrics;
 use gausset_io::run_folder::{EVALUATION_REPORT, eval_folder, metrics_path};
@@ -141,7 +142,7 @@ impl FileRenderer {
                 }
             }
         } else if let Some(data) = &options.data {
-            let open = OpenOptions { images: options.images.clone(), ..OpenOptions::default() };
+            let open = open_beside(&file, options.images.as_deref(), false);
             let dataset = Arc::new(dataset::open(data, &open)?);
             warn_about_dataset(&dataset, host);
             let turn = splats_from_dataset_of(&file, &options.input, host);

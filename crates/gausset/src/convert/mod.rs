@@ -17,7 +17,7 @@ use gausset_core::constants::NEAR_PLANE;
 use gausset_core::engine::RenderOptions;
 use gausset_core::splats_transform::Similarity;
 use gausset_io::atomic::{Disk, Overwrite, WriteError, WriteOptions, check_free, write_atomic_with};
-use gausset_io::dataset::{self, Dataset, OpenOptions};
+use gausset_io::dataset::{self, Dataset};
 use gausset_io::input_files::InputFiles;
 use gausset_io::splat::{
     self, FORMATS, Format, Initial, LoadOptions, SaveOptions, SaveReport, SplatFile, SpzAxes, SpzOptions,
@@ -32,7 +32,9 @@ pub use loss::ConversionLoss;
 use self::importance::Ranking;
 use self::loss::LossMeter;
 use crate::device::DeviceOptions;
-use crate::saved_run::{ChangedData, DataLocation, SavedRun, file_render_options, splats_from_dataset_of};
+use crate::saved_run::{
+    ChangedData, DataLocation, SavedRun, file_render_options, open_beside, splats_from_dataset_of,
+};
 use crate::splat_info::SplatInfo;
 use crate::training::warn_about_dataset;
 use crate::{Failure, Host, page};
@@ -436,7 +438,7 @@ impl ConvertOptions {
         match (run, &self.data) {
             (Some(run), _) => TrainingCameras::of_run(run, self.data_place(), host).map(Some),
             (None, Some(data)) => {
-                let open = OpenOptions { images: self.images.clone(), ..OpenOptions::default() };
+                let open = open_beside(file, self.images.as_deref(), false);
                 let dataset = Arc::new(dataset::open(data, &open)?);
                 warn_about_dataset(&dataset, host);
                 Ok(Some(TrainingCameras {
