@@ -3,6 +3,7 @@
 use std::borrow::Cow;
 
 use gausset_core::Splats;
+use gausset_core::constants::NEAR_PLANE;
 use gausset_core::splats_transform::Similarity;
 use gausset_page::scene::ScenePage;
 
@@ -129,7 +130,9 @@ impl SplatFile {
     /// ```
     pub fn transform(&mut self, by: &Similarity) {
         by.apply_to_splats(&mut self.splats);
-        self.near_plane = self.near_plane.map(|near| near * by.scale);
+        if by.scale != 1.0 {
+            self.near_plane = Some(self.near_plane.unwrap_or(NEAR_PLANE) * by.scale);
+        }
         self.saved_from_dataset = Some(self.saved_from_dataset.unwrap_or_default().then(by));
     }
 

@@ -715,6 +715,11 @@ fn the_near_plane_is_kept_and_scaled_with_the_splats() {
     let mut document = SplatFile { near_plane: Some(0.25), ..SplatFile::new(splat_of_values()) };
     document.transform(&Similarity { scale: 0.5, ..Similarity::IDENTITY });
     assert_eq!(document.with_splats(Splats::default(), 0).near_plane, Some(0.125));
+    let mut usual = SplatFile::new(splat_of_values());
+    usual.transform(&Similarity { translation: [1.0, 0.0, 0.0], ..Similarity::IDENTITY });
+    assert_eq!(usual.near_plane, None);
+    usual.transform(&Similarity { scale: 0.5, ..Similarity::IDENTITY });
+    assert_eq!(usual.near_plane, Some(0.005), "half of what it is without a record");
     for format in [Format::Ply, Format::CompressedPly] {
         let mut bytes = Vec::new();
         splat::write(&mut bytes, &document, format, &SaveOptions::default()).unwrap();
