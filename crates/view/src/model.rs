@@ -50,7 +50,8 @@ pub(crate) fn find(input: &Path, images: Option<&Path>, is_centred: bool) -> Res
     }
     for folder in [input.to_owned(), input.join("sparse/0"), input.join("sparse")] {
         if folder.is_dir()
-            && let Some(found) = ModelFolder::find(&folder)?
+            // What is missing of half a model matters only where there is no other dataset.
+            && let Ok(Some(found)) = ModelFolder::find(&folder)
         {
             let mut model = found.read(Observations::Skip)?;
             if is_centred {

@@ -82,11 +82,6 @@ pub(super) fn find(
     warnings: &mut Vec<Warning>,
 ) -> Result<Source, DatasetError> {
     let data = std::fs::metadata(path).map_err(|e| DatasetError::io(path, "open", &e))?;
-    let not_a_dataset = |path: &Path, deeper: Vec<PathBuf>| DatasetError::NotADataset {
-        path: path.to_owned(),
-        splats: splat::recognise(path),
-        deeper,
-    };
     if !data.is_dir() {
         let folder = path.parent().unwrap_or(Path::new(""));
         let folder = if folder.as_os_str().is_empty() { Path::new(".") } else { folder };
@@ -103,7 +98,28 @@ pub(super) fn find(
         let source = read_models(path, sparse, warnings)?;
         return source.map(Source::Colmap).ok_or_else(|| not_a_dataset(sparse, Vec::new()));
     }
-    if let Some(source) = find_in_folder(path, warnings)? {
+    // Half a model may be none, such as a list of pictures named `images.txt`, and must not hide another dataset.
+    let mut half_model = None;
+    let found = find_in_or_below(path, warnings, &mut half_model);
+    let Some(half) = half_model else { return found };
+    if matches!(found, Err(DatasetError::NotADataset { .. })) {
+        return Err(half);
+    }
+    warnings.push(Warning::BrokenModel { reason: half.to_string() });
+    found
+}
+
+fn not_a_dataset(path: &Path, deeper: Vec<PathBuf>) -> DatasetError {
+    DatasetError::NotADataset { path: path.to_owned(), splats: splat::recognise(path), deeper }
+}
+
+/// The source in a folder, or in the only folder below it that is a dataset.
+fn find_in_or_below(
+    path: &Path,
+    warnings: &mut Vec<Warning>,
+    half_model: &mut Option<DatasetError>,
+) -> Result<Source, DatasetError> {
+    if let Some(source) = find_in_folder(path, warnings, half_model)? {
         return Ok(source);
     }
     if let Some(source) = exports::find_in(path)? {
@@ -116,7 +132,7 @@ pub(super) fn find(
             folders_below(path).iter().take(MAX_FOLDERS).flat_map(|folder| datasets_below(folder)).collect();
     }
     if let [used] = deeper.as_slice()
-        && let Some(mut source) = find_in_folder(used, warnings)?
+        && let Some(mut source) = find_in_folder(used, warnings, half_model)?
     {
         warnings.push(Warning::FoundDeeper { root: path.to_owned(), used: used.clone() });
         if let Source::Colmap(source) = &mut source {
@@ -149,11 +165,23 @@ pub(super) fn find(
     Err(not_a_dataset(path, deeper))
 }
 
-/// The source of a folder that is a dataset.
-fn find_in_folder(path: &Path, warnings: &mut Vec<Warning>) -> Result<Option<Source>, DatasetError> {
+/// The source of a folder that is a dataset. Half a model is passed over and its error kept.
+fn find_in_folder(
+    path: &Path,
+    warnings: &mut Vec<Warning>,
+    half_model: &mut Option<DatasetError>,
+) -> Result<Option<Source>, DatasetError> {
+    let mut read_models =
+        |folder: &str, warnings: &mut Vec<Warning>| match read_models(path, &path.join(folder), warnings) {
+            Err(error @ DatasetError::MissingModelFile { .. }) => {
+                half_model.get_or_insert(error);
+                Ok(None)
+            }
+            read => read,
+        };
     let json = JSON_FILES.map(|name| file_in(path, name)).into_iter().find(|p| p.exists());
     for folder in MODEL_FOLDERS {
-        if let Some(source) = read_models(path, &path.join(folder), warnings)? {
+        if let Some(source) = read_models(folder, warnings)? {
             if let Some(json) = json {
                 warnings.push(Warning::TwoSources { json, model: source.model.path.clone() });
             }
@@ -164,7 +192,7 @@ fn find_in_folder(path: &Path, warnings: &mut Vec<Warning>) -> Result<Option<Sou
         return read_json(path, &json, warnings).map(|source| Some(Source::Json(source)));
     }
     for folder in SECOND_MODEL_FOLDERS {
-        if let Some(source) = read_models(path, &path.join(folder), warnings)? {
+        if let Some(source) = read_models(folder, warnings)? {
             return Ok(Some(Source::Colmap(source)));
         }
     }
