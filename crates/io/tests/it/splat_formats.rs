@@ -634,6 +634,12 @@ fn gltf_may_lie_in_two_files_or_in_one_text_and_nodes_move_splats() {
     let what = "nodes[0]: the scene cannot be laid out (expected a rotation, a shift and one positive scale, found another transform)";
     assert_eq!(error(&json), format!("F/scene.gltf: {what}"));
     json["nodes"][0] = serde_json::json!({ "mesh": 0 });
+    // A mesh without splats may be stretched.
+    let (mut mixed, plane) = (json.clone(), serde_json::json!({ "primitives": [{ "attributes": {} }] }));
+    mixed["meshes"].as_array_mut().unwrap().push(plane);
+    mixed["nodes"].as_array_mut().unwrap().push(serde_json::json!({ "mesh": 1, "scale": [10, 1, -10] }));
+    mixed["scenes"][0]["nodes"] = serde_json::json!([0, 1]);
+    assert_eq!(load(&mixed).unwrap().splats, plain);
     for uri in ["../x.bin", "http://example.org/x.bin", "/etc/passwd"] {
         json["buffers"][0]["uri"] = uri.into();
         let expected = format!(

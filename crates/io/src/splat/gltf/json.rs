@@ -8,6 +8,7 @@ use gausset_core::splats_transform::Similarity;
 use serde::Deserialize;
 
 use super::EXTENSION;
+use super::spz::is_spz_extension;
 
 /// Deepest nesting of nodes.
 const MAX_DEPTH: usize = 64;
@@ -106,6 +107,13 @@ pub(super) fn is_splat_extension(name: &str) -> bool {
     EXTENSION_NAMES.contains(&name)
 }
 
+impl Mesh {
+    fn has_splats(&self) -> bool {
+        let names = self.primitives.iter().flat_map(|primitive| primitive.extensions.keys());
+        names.into_iter().any(|name| is_splat_extension(name) || is_spz_extension(name))
+    }
+}
+
 impl Primitive {
     /// Properties of the extension or of one of its drafts.
     pub(super) fn splat_extension(&self) -> Option<&serde_json::Value> {
@@ -138,8 +146,9 @@ impl GltfRoot {
         };
         let mut placed = Vec::new();
         let mut seen = vec![false; self.nodes.len()];
-        let mut waiting: Vec<(usize, Similarity, usize)> =
-            roots.into_iter().rev().map(|node| (node, Similarity::IDENTITY, 0)).collect();
+        // Nodes without splats may have transforms that splats cannot have.
+        let mut waiting: Vec<(usize, Option<Similarity>, usize)> =
+            roots.into_iter().rev().map(|node| (node, Some(Similarity::IDENTITY), 0)).collect();
         while let Some((index, above, depth)) = waiting.pop() {
             let place = format!("nodes[{index}]");
             let (Some(node), Some(seen)) = (self.nodes.get(index), seen.get_mut(index)) else {
@@ -156,15 +165,17 @@ impl GltfRoot {
                     "a node twice, or deeper".to_owned(),
                 ]);
             }
-            let Some(own) = node.transform() else {
-                let expected = "a rotation, a shift and one positive scale".to_owned();
-                return Err([place, expected, "another transform".to_owned()]);
-            };
-            let transform = compose(&above, &own);
-            if !is_valid_transform(&transform) {
-                return Err([place, "scales of 1e-6..1e6 in all".to_owned(), "others".to_owned()]);
+            let transform = above.zip(node.transform()).map(|(above, own)| compose(&above, &own));
+            if let Some(mesh) = node.mesh.filter(|&mesh| self.meshes.get(mesh).is_none_or(Mesh::has_splats)) {
+                let Some(transform) = transform else {
+                    let expected = "a rotation, a shift and one positive scale".to_owned();
+                    return Err([place, expected, "another transform".to_owned()]);
+                };
+                if !is_valid_transform(&transform) {
+                    return Err([place, "scales of 1e-6..1e6 in all".to_owned(), "others".to_owned()]);
+                }
+                placed.push(PlacedMesh { mesh, transform });
             }
-            placed.extend(node.mesh.map(|mesh| PlacedMesh { mesh, transform }));
             waiting.extend(node.children.iter().rev().map(|&child| (child, transform, depth + 1)));
         }
         Ok(placed)
