@@ -53,7 +53,11 @@ pub(crate) fn find(input: &Path, images: Option<&Path>, is_centred: bool) -> Res
             // What is missing of half a model matters only where there is no other dataset.
             && let Ok(Some(found)) = ModelFolder::find(&folder)
         {
-            let mut model = found.read(Observations::Skip)?;
+            let text = found.text_beside();
+            let mut model = found.read(Observations::Skip).or_else(|error| {
+                // As where a dataset is opened.
+                text.map_or(Err(error), |text| text.read(Observations::Skip))
+            })?;
             if is_centred {
                 centre(&mut model);
             }

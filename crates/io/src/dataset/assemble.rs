@@ -12,6 +12,7 @@ use gausset_core::{Pose, se3};
 
 use super::calibration;
 use super::camera_model::{CameraModel, SourceCamera};
+use super::colmap::ModelFolder;
 use super::error::{DatasetError, PicturesThere};
 use super::exports::SharedLens;
 use super::fingerprint::{self, Fingerprint, Sample};
@@ -85,6 +86,7 @@ impl Findings {
 pub(super) struct DatasetBuilder {
     pub(super) root: PathBuf,
     pub(super) source: PathBuf,
+    pub(super) model: Option<ModelFolder>,
     /// Files and folders that were read, except images and masks.
     pub(super) read: Vec<PathBuf>,
     /// The file that lists the images, for messages.
@@ -154,6 +156,7 @@ impl DatasetBuilder {
         let mut dataset = Dataset {
             root: self.root,
             source: self.source,
+            model: self.model,
             images_folder: self.folder,
             kind: self.kind,
             cameras: self.cameras,

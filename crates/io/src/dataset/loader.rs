@@ -309,6 +309,7 @@ mod tests {
         Arc::new(Dataset {
             root: PathBuf::new(),
             source: PathBuf::new(),
+            model: None,
             images_folder: PathBuf::new(),
             kind: DatasetKind::Colmap,
             cameras: Vec::new(),

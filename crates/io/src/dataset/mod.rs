@@ -43,6 +43,7 @@ use std::sync::Arc;
 
 use gausset_core::{Camera, Pose};
 
+use self::colmap::ModelFolder;
 pub use camera_model::{CameraModel, SourceCamera};
 pub use error::{DatasetError, DatasetProblem};
 pub use fingerprint::{Fingerprint, Sample};
@@ -314,6 +315,8 @@ pub struct Dataset {
     pub root: PathBuf,
     /// The model folder or JSON file that was read.
     pub source: PathBuf,
+    /// The COLMAP model that was read, if the source is one.
+    pub model: Option<ModelFolder>,
     /// Folder to which image names are relative.
     pub images_folder: PathBuf,
     /// Format of the source.

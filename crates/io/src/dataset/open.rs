@@ -73,7 +73,8 @@ fn open_colmap(
         file: model.images_path(),
         cameras_file: model.cameras_path(),
         read,
-        source: model.path,
+        source: model.path.clone(),
+        model: Some(model),
         kind: DatasetKind::Colmap,
         extension: ExtensionRule::Required,
         name_folder: None,
@@ -204,6 +205,7 @@ fn open_json(
     }
     DatasetBuilder {
         source: file.clone(),
+        model: None,
         read,
         cameras_file: file.clone(),
         file,

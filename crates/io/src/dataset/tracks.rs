@@ -6,8 +6,8 @@
 
 use std::collections::BTreeMap;
 
-use super::colmap::{ModelFolder, Observations, PointItem};
-use super::{Dataset, DatasetError, DatasetKind};
+use super::colmap::{Observations, PointItem};
+use super::{Dataset, DatasetError};
 
 /// Bytes per point while observations are read: its id, and its index before and after sorting.
 const BYTES_PER_POINT: u64 = 16;
@@ -93,13 +93,10 @@ impl Dataset {
     /// The model's point file cannot be read any more.
     pub fn read_tracks(&self, memory_bytes: u64) -> Result<Tracks, DatasetError> {
         let none = Tracks::empty(self.images.len());
-        if self.kind != DatasetKind::Colmap {
-            return Ok(none);
-        }
+        let Some(model) = &self.model else { return Ok(none) };
         let Some(memory_bytes) = memory_bytes.checked_sub(BYTES_PER_POINT * self.points.len() as u64) else {
             return Ok(none);
         };
-        let Some(model) = ModelFolder::find(&self.source)? else { return Ok(none) };
         // Faces of a panorama have no observations.
         let pictures = self.images.iter().enumerate().filter(|(_, image)| image.face.is_none());
         let index_of: BTreeMap<u32, u32> = pictures.map(|(i, image)| (image.id, i as u32)).collect();

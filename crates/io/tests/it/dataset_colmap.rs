@@ -99,6 +99,28 @@ fn skipping_observations_counts_them() {
 }
 
 #[test]
+fn text_beside_empty_binary_files_is_read_with_its_tracks() {
+    let scene = Scene::colmap(ModelFormat::Text);
+    for name in ModelFormat::Binary.file_names() {
+        scene.write(&format!("sparse/0/{name}"), b"");
+    }
+    let dataset = scene.open().unwrap();
+    assert!(!dataset.read_tracks(u64::MAX).unwrap().is_empty());
+}
+
+#[test]
+fn a_list_of_pictures_named_like_half_a_model_does_not_hide_a_dataset() {
+    let scene = Scene::json("\"fl_x\": 14,", "");
+    scene.write("images.txt", b"0.png\n1.png\n");
+    assert_eq!(scene.open().unwrap().images.len(), 9);
+    let half = "model: cameras.txt is missing (expected beside images.txt); copy the whole model";
+    let report = scene.report();
+    assert_eq!(report.iter().filter(|line| line.contains(half)).count(), 1, "{report:?}");
+    scene.remove("transforms.json");
+    assert!(scene.open().unwrap_err().to_string().ends_with(half));
+}
+
+#[test]
 fn binary_wins_where_both_encodings_are_complete() {
     let scene = Scene::colmap(ModelFormat::Binary);
     scene.model(&ColmapModel::default(), ModelFormat::Text);

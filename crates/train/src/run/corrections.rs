@@ -18,7 +18,7 @@ use gausset_core::se3::Mat3;
 use gausset_core::splats_transform::Similarity;
 use gausset_core::{Camera, Pose, Splats, se3};
 use gausset_io::atomic::{Disk, FileSystem, Overwrite, WriteError, write_atomic};
-use gausset_io::dataset::colmap::{ColmapImage, ColmapModel, ColmapPoint, ModelFolder, ModelFormat};
+use gausset_io::dataset::colmap::{ColmapImage, ColmapModel, ColmapPoint, ModelFormat};
 use gausset_io::dataset::{Dataset, DatasetKind, Face, ImageEntry, Loader, SourceCamera};
 use gausset_io::ownership;
 use gausset_io::run_folder::{
@@ -484,10 +484,7 @@ fn colmap_files(
     poses: &[Pose],
     saved_from_normalised: &Similarity,
 ) -> Vec<(&'static str, Vec<u8>)> {
-    let format = match ModelFolder::find(&dataset.source) {
-        Ok(Some(found)) => found.format,
-        _ => ModelFormat::Binary,
-    };
+    let format = dataset.model.as_ref().map_or(ModelFormat::Binary, |model| model.format);
     let mut images: Vec<ColmapImage> = dataset
         .images
         .iter()

@@ -162,7 +162,8 @@ impl ModelFolder {
     }
 
     /// The model as text in the same folder, beside a binary one.
-    pub(super) fn text_beside(&self) -> Option<Self> {
+    #[must_use]
+    pub fn text_beside(&self) -> Option<Self> {
         let text = Self { path: self.path.clone(), format: ModelFormat::Text };
         let is_whole = || text.cameras_path().exists() && text.images_path().exists();
         (self.format == ModelFormat::Binary && is_whole()).then_some(text)

@@ -69,6 +69,7 @@ pub(in crate::dataset) fn open(
     let listed = listed.collect();
     DatasetBuilder {
         source: file.clone(),
+        model: None,
         read,
         cameras_file: file.clone(),
         file: file.clone(),
