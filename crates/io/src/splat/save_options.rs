@@ -82,19 +82,27 @@ impl SaveReport {
         self.report_loss_of_scene_metadata(document);
     }
 
-    /// Records the loss of a format that stores neither the up direction nor the sky.
+    /// Records the loss of a format that stores no metadata but whether splats are antialiased.
     pub(super) fn report_loss_of_scene_metadata(&mut self, document: &SplatFile) {
+        if document.flat {
+            self.has_mode &= document.antialiased;
+            self.lost.push("the 2DGS render mode".to_owned());
+        }
         if document.vertical_axis.is_some() {
             self.lost.push("which direction is up".to_owned());
         }
         if document.saved_from_dataset.is_some_and(|moved| moved != Similarity::IDENTITY) {
             self.lost.push("the transform from the dataset's cameras".to_owned());
         }
-        self.report_loss_of_sky(document);
-    }
-
-    /// Records the loss of a format that does not store which splats are the sky.
-    pub(super) fn report_loss_of_sky(&mut self, document: &SplatFile) {
+        if document.georeference.is_some() {
+            self.lost.push("the place on the earth".to_owned());
+        }
+        if document.offset.is_some() {
+            self.lost.push("the offset of the dataset".to_owned());
+        }
+        if document.near_plane.is_some() {
+            self.lost.push("the near plane".to_owned());
+        }
         if document.sky > 0 {
             self.lost.push("which splats are the sky".to_owned());
         }

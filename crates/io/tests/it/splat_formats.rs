@@ -8,6 +8,7 @@ use std::path::Path;
 use crate::files::{Numbers, some_splats};
 use gausset_core::splats_transform::Similarity;
 use gausset_core::{Splats, sh};
+use gausset_io::dataset::georeference::EarthPlace;
 use gausset_io::splat::{
     self, FORMATS, Format, Initial, LoadOptions, SaveOptions, SplatFile, SpzAxes, SpzOptions, parse_initial,
 };
@@ -480,6 +481,27 @@ fn what_is_known_of_a_scene_is_kept_where_others_pass_over_it() {
         assert_eq!((back.saved_from_dataset, back.vertical_axis, back.sky), (None, None, 0), "{format:?}");
         assert_eq!(back.near_plane, None, "{format:?}");
         assert!(back.report.notes.is_empty(), "{:?}", back.report.notes);
+    }
+}
+
+#[test]
+fn a_format_without_metadata_says_all_that_it_loses() {
+    let document = SplatFile {
+        flat: true,
+        vertical_axis: Some([0.0, -1.0, 0.25]),
+        georeference: Some(EarthPlace { latitude: 48.0, longitude: 11.0, altitude: None }),
+        offset: Some([431_000.0, 5_412_000.0, 312.0]),
+        near_plane: Some(0.23),
+        ..SplatFile::new(checked().with_sh_degree(0))
+    };
+    for (format, options) in [
+        (Format::Splat, SaveOptions::default()),
+        (Format::Spz, spz(3, SpzOptions::default().sh_bits, SpzAxes::AsIs)),
+    ] {
+        let saved = splat::write(&mut Vec::new(), &document, format, &options).unwrap();
+        let lost = ["the 2DGS render mode", "which direction is up", "the place on the earth"];
+        assert_eq!(saved.lost, [&lost[..], &["the offset of the dataset", "the near plane"]].concat());
+        assert!(!saved.has_mode, "{format:?}");
     }
 }
 
