@@ -4,7 +4,7 @@
 
 use gausset_core::camera::CameraError;
 use gausset_core::matrix::{self, rotation_from_quaternion};
-use gausset_core::se3::{self, IDENTITY3};
+use gausset_core::se3;
 use gausset_core::splats_transform::Similarity;
 use gausset_core::statistics::upper_median;
 use gausset_core::{Camera, Pose, Splats};
@@ -96,7 +96,7 @@ impl ImageShape {
 ///
 /// If the training cameras look inwards, the path is a circle around the point that they look at, at their mean
 /// distance and height. If they all face one way (a facade, the ground), it is a small circle around their mean
-/// position, so that nothing is seen from behind.
+/// position, so that nothing is seen from behind. `up` is the up direction of the splats, that of the cameras if unknown.
 ///
 /// # Errors
 /// A shape that is invalid for a camera. Returns no cameras if the dataset has no training images.
@@ -104,6 +104,7 @@ pub fn orbit_dataset(
     dataset: &Dataset,
     frames: usize,
     splats_from_dataset: &Similarity,
+    up: Option<[f32; 3]>,
     shape: &ImageShape,
 ) -> Result<Vec<NamedCamera>, CameraError> {
     let training = dataset_cameras(dataset, Split::Train, splats_from_dataset);
@@ -112,9 +113,11 @@ pub fn orbit_dataset(
     let even = ImageShape { width: Some(width), height: Some(height), vertical_fov: None };
     let camera = shape.apply_to(&even.apply_to(&first.camera)?)?;
     let poses: Vec<Pose> = training.iter().map(|c| c.pose).collect();
-    let is_turned = splats_from_dataset.rotation != IDENTITY3;
-    let up =
-        if is_turned { up::SAVED_UP } else { up::direction_of(Up::Auto, dataset).unwrap_or(up::SAVED_UP) };
+    let of_dataset = || {
+        let up = up::direction_of(Up::Auto, dataset)?;
+        Some(se3::mul_vec(&splats_from_dataset.rotation, up))
+    };
+    let up = up.and_then(|up| unit(up.map(f64::from))).or_else(of_dataset).unwrap_or(up::SAVED_UP);
     let centre = common_cube(&poses, splats_from_dataset.scale * dataset.scene_extent).centre;
     let offsets: Vec<[f64; 3]> = poses.iter().map(|pose| se3::sub(pose.centre(), centre)).collect();
     let facing = mean(&poses.iter().map(|pose| pose.rotation[2]).collect::<Vec<_>>());

@@ -215,7 +215,7 @@ fn from_run(
                 if_changed: ChangedData::accepted(options.accept_changed_data),
                 allow_outside: options.allow_outside,
             };
-            dataset_cameras(choice, &*run.open_dataset(place, host)?, &turn)?
+            dataset_cameras(choice, &*run.open_dataset(place, host)?, &turn, file.vertical_axis)?
         }
     };
     // `run` already marks its dataset as in use.
@@ -241,7 +241,8 @@ fn from_file(
             let dataset = dataset::open(data, &open)?;
             warn_about_dataset(&dataset, host);
             reading = Arc::clone(&dataset.reading);
-            dataset_cameras(choice, &dataset, &splats_from_dataset_of(&file, &options.input, host))?
+            let turn = splats_from_dataset_of(&file, &options.input, host);
+            dataset_cameras(choice, &dataset, &turn, file.vertical_axis)?
         }
         (CameraChoice::Orbit(frames, shape), None) => {
             orbit::orbit_splats(&file.scene(), *frames, file.vertical_axis, shape).map_err(shape_failure)?
@@ -266,11 +267,12 @@ fn dataset_cameras(
     choice: &CameraChoice,
     dataset: &Dataset,
     turn: &Similarity,
+    up: Option<[f32; 3]>,
 ) -> Result<Vec<NamedCamera>, Failure> {
     let split = |split| cameras::dataset_cameras(dataset, split, turn);
     Ok(match choice {
         CameraChoice::Orbit(frames, shape) => {
-            let cameras = orbit::orbit_dataset(dataset, *frames, turn, shape).map_err(shape_failure)?;
+            let cameras = orbit::orbit_dataset(dataset, *frames, turn, up, shape).map_err(shape_failure)?;
             if shape.vertical_fov.is_some() && cameras.iter().any(|named| !named.camera.is_pinhole()) {
                 return Err(Failure::usage(
                     "⟨fov⟩: has no effect on cameras of panoramas; leave it out, or train on their views",

@@ -8,7 +8,7 @@ use std::sync::atomic::AtomicBool;
 use crate::common::{MockEngine, cpu, ignore, open, options, runs, tiny_dataset, train};
 use gausset_core::engine::{Engine, RenderOptions, TrainState};
 use gausset_core::se3::{IDENTITY3, Mat3};
-use gausset_core::splats_transform::Similarity;
+use gausset_core::splats_transform::{Similarity, rotation_between};
 use gausset_io::atomic::{Disk, Overwrite};
 use gausset_io::dataset::{Loader, LoaderOptions};
 use gausset_io::splat::{self, LoadOptions};
@@ -267,7 +267,8 @@ fn training_makes_held_out_views_better() {
 #[test]
 fn an_orbit_goes_around_what_the_cameras_look_at() {
     let dataset = open(&TrainConfig::resolve(&options(1), None).unwrap());
-    let around = orbit_dataset(&dataset, 8, &Similarity::IDENTITY, &ImageShape::default()).unwrap();
+    let orbit = |turn: &Similarity, up| orbit_dataset(&dataset, 8, turn, up, &ImageShape::default()).unwrap();
+    let around = orbit(&Similarity::IDENTITY, None);
     assert_eq!(around.len(), 8);
     let middle: [f64; 3] =
         std::array::from_fn(|k| around.iter().map(|c| c.pose.centre()[k]).sum::<f64>() / 8.0);
@@ -284,4 +285,12 @@ fn an_orbit_goes_around_what_the_cameras_look_at() {
     }
     // Half a circle later it is on the other side.
     assert!((distance(around[0].pose.centre(), around[4].pose.centre()) - 2.0 * radius).abs() < 1e-9);
+    // Splats that lie on their side, as `convert` turns them, have an orbit that does.
+    let turn = Similarity::from_rotation(rotation_between([0.0, 1.0, 0.0], [0.0, 0.0, 1.0]));
+    for (camera, turned) in around.iter().zip(orbit(&turn, None)) {
+        assert!(distance(turn.apply(camera.pose.centre()), turned.pose.centre()) < 1e-9);
+    }
+    // What the file says of up counts more.
+    let upright = orbit(&turn, Some([0.0, 0.0, 3.0]));
+    assert!(upright.iter().all(|c| (c.pose.centre()[2] - upright[0].pose.centre()[2]).abs() < 1e-9));
 }
