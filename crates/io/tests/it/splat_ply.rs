@@ -443,6 +443,19 @@ fn comments_tell_mode_and_axis_and_the_last_one_wins() {
     );
 }
 
+#[test]
+fn an_animation_is_read_to_its_first_frame_with_a_note() {
+    let text = String::from_utf8(ascii(&columns())).unwrap();
+    let frame = "element delta_vertex_0 1\nproperty float x\nend_header\n";
+    let file = splats((text.replace("end_header\n", frame) + "\n0.5\n").as_bytes());
+    assert_eq!(file.splats.len(), 1);
+    assert!(
+        file.report.notes[0].starts_with("animation: only its first frame was read"),
+        "{:?}",
+        file.report
+    );
+}
+
 /// One splat of the usual columns with some of them changed.
 fn changed_columns(
     changes: &[(&'static str, &'static str)],

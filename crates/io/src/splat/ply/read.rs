@@ -58,6 +58,15 @@ pub(in crate::splat) fn read_ply(source: &mut SourceFile<'_>) -> Result<Initial,
             })
         }
     };
+    // Brush's animations.
+    let frames = behind.iter().filter(|element| element.name.starts_with("delta_vertex")).count();
+    if let Initial::Splats(file) = &mut result
+        && frames > 0
+    {
+        file.report.notes.push(format!(
+            "animation: only its first frame was read (expected no delta_vertex, found {frames} of them)"
+        ));
+    }
     if behind.is_empty() && header.encoding != Encoding::Ascii && input.remaining > 0 {
         let report = match &mut result {
             Initial::Splats(file) => &mut file.report,
