@@ -149,6 +149,7 @@ pub struct ConversionResult {
 /// use gausset_io::splat::Format;
 ///
 /// assert_eq!(format_of("scene.spz".as_ref(), "").ok(), Some(Format::Spz));
+/// assert!(format_of("scene.gltf".as_ref(), "").unwrap_err().message.contains(".glb"));
 /// // Read only.
 /// assert_eq!(format_of("scene.ksplat".as_ref(), "").unwrap_err().code, "usage");
 /// ```
@@ -158,6 +159,11 @@ pub struct ConversionResult {
 pub fn format_of(path: &Path, hint: &str) -> Result<Format, Failure> {
     let place = path.display();
     match Format::from_path(path) {
+        Some(Format::Gltf) if path.extension().is_some_and(|end| end.eq_ignore_ascii_case("gltf")) => {
+            Err(Failure::usage(format!(
+                "{place}: name: glTF is written as one binary file (expected a name that ends in .glb)"
+            )))
+        }
         Some(format) if format.is_written() => Ok(format),
         Some(format) => {
             let title = format.row().title;
