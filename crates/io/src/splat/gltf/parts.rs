@@ -161,8 +161,8 @@ impl Parts {
                 let mut all = SplatFile::new(Splats::with_capacity(degree, count as usize));
                 for part in first.into_iter().chain(parts) {
                     let bytes = splat_bytes(part.count(), degree);
-                    let mut document = part.read(degree, source, buffers)?;
-                    append(&mut all.splats, &mut document.splats);
+                    let document = part.read(degree, source, buffers)?;
+                    all.splats.append(&document.splats);
                     source.memory.release(bytes);
                     all.antialiased |= document.antialiased;
                     all.sh_degree = all.sh_degree.max(document.sh_degree);
@@ -174,13 +174,4 @@ impl Parts {
         all.report.notes.extend(self.notes);
         Ok(SplatFile { format: Format::Gltf, ..all })
     }
-}
-
-/// Moves splats of the same SH degree to the end of others.
-fn append(all: &mut Splats, part: &mut Splats) {
-    all.means.append(&mut part.means);
-    all.log_scales.append(&mut part.log_scales);
-    all.quats.append(&mut part.quats);
-    all.opacity_logits.append(&mut part.opacity_logits);
-    all.sh.append(&mut part.sh);
 }

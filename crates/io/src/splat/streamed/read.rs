@@ -224,12 +224,7 @@ impl Merged {
         let splats = if degree > own { chunk.splats.with_sh_degree(degree) } else { chunk.splats };
         for part in parts {
             let rows: Vec<usize> = (part.offset as usize..(part.offset + part.count) as usize).collect();
-            let Splats { means, log_scales, quats, opacity_logits, sh, .. } = splats.select(&rows);
-            self.splats.means.extend(means);
-            self.splats.log_scales.extend(log_scales);
-            self.splats.quats.extend(quats);
-            self.splats.opacity_logits.extend(opacity_logits);
-            self.splats.sh.extend(sh);
+            self.splats.append(&splats.select(&rows));
         }
         source.memory.release(of_file);
         self.is_antialiased |= chunk.antialiased;
