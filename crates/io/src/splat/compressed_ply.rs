@@ -170,8 +170,7 @@ pub(super) fn read(source: &mut SourceFile<'_>) -> Result<Initial, SplatError> {
     document.set_stored_degree(stored_degree);
     // Dropped splats may have belonged to the sky, so its count is invalid then.
     let is_whole = document.report.dropped_total() == 0;
-    let sky = usize::try_from(header.comments.sky).ok();
-    let sky = sky.filter(|sky| is_whole && *sky <= document.splats.len()).unwrap_or(0);
+    let sky = if is_whole { header.comments.sky_of(document.splats.len() as u64) as usize } else { 0 };
     Ok(Initial::Splats(SplatFile {
         sky,
         antialiased: header.comments.antialiased,
@@ -355,7 +354,7 @@ pub(super) fn write(writer: &mut dyn Write, document: &SplatFile, _: &SaveOption
     let rest = splats.sh_stride() - 3;
 
     let mut header = "ply\nformat binary_little_endian 1.0\n".to_owned();
-    header.push_str(&comments(document));
+    header.push_str(&comments(document, document.splats.len() as u64));
     // Writing to a string cannot fail.
     let _ = writeln!(header, "element chunk {}", chunks.len());
     CHUNK_NAMES.iter().for_each(|name| header.extend(["property float ", name, "\n"]));

@@ -12,7 +12,7 @@ const MAX_LINES: usize = 16;
 
 /// Metadata lines of a document; empty if there is nothing to store.
 pub(super) fn metadata_lines(document: &SplatFile) -> Vec<String> {
-    let text = comments(document);
+    let text = comments(document, document.splats.len() as u64);
     let lines = text.lines().filter_map(|line| line.strip_prefix("comment "));
     // Drop the generator, which is stored elsewhere, and the default render mode.
     lines
@@ -27,7 +27,7 @@ pub(super) fn apply_metadata<'a>(document: SplatFile, lines: impl IntoIterator<I
     lines.into_iter().take(MAX_LINES).for_each(|line| said.read(line));
     // Dropped splats may have belonged to the sky, so its count is invalid then.
     let is_whole = document.report.dropped_total() == 0;
-    let sky = usize::try_from(said.sky).ok().filter(|sky| is_whole && *sky <= document.splats.len());
+    let sky = if is_whole { said.sky_of(document.splats.len() as u64) as usize } else { 0 };
     SplatFile {
         antialiased: document.antialiased || said.antialiased,
         flat: document.flat || said.flat,
@@ -36,7 +36,7 @@ pub(super) fn apply_metadata<'a>(document: SplatFile, lines: impl IntoIterator<I
         georeference: document.georeference.or(said.georeference),
         offset: document.offset.or(said.offset),
         near_plane: document.near_plane.or(said.near_plane),
-        sky: sky.unwrap_or(document.sky),
+        sky,
         ..document
     }
 }

@@ -142,7 +142,7 @@ fn the_last_splats_are_a_sky_if_a_comment_says_so() {
     let mut splats = some_splats(5, 0, 1);
     let options = PlyOptions { sky: 3, ..PlyOptions::default() };
     let bytes = written(&splats, &options);
-    assert!(String::from_utf8_lossy(&bytes).contains("\ncomment gausset sky 3\n"));
+    assert!(String::from_utf8_lossy(&bytes).contains("\ncomment gausset sky 3 of 5\n"));
     let file = self::splats(&bytes);
     assert_eq!((file.sky, file.scene_len()), (3, 2));
     assert_eq!(file.scene().means, file.splats.means[..2]);
@@ -167,6 +167,14 @@ fn the_last_splats_are_a_sky_if_a_comment_says_so() {
         bytes[digit] = other;
         assert_eq!(self::splats(&bytes).sky, 0, "{other}");
     }
+    // Another program took rows away, and kept the comment; older files have no total.
+    let text = |old: &str, new: &str| {
+        let at = bytes.windows(old.len()).position(|part| part == old.as_bytes()).unwrap();
+        let (before, after) = (&bytes[..at], &bytes[at + old.len()..]);
+        self::splats(&[before, new.as_bytes(), after].concat())
+    };
+    assert_eq!(text("element vertex 5", "element vertex 4").sky, 0);
+    assert_eq!(text("sky 3 of 5", "sky 3").sky, 3);
 }
 
 #[test]

@@ -157,8 +157,8 @@ pub(in crate::splat) struct CommentMetadata {
     pub(in crate::splat) offset: Option<[f64; 3]>,
     /// `gausset near_plane D`: near plane of the training, more than 0.
     pub(in crate::splat) near_plane: Option<f64>,
-    /// `gausset sky N`: number of splats at the end that are the sky.
-    pub(in crate::splat) sky: u64,
+    /// `gausset sky N of TOTAL`: number of splats at the end that are the sky, and of all; without it in older files.
+    sky: (u64, Option<u64>),
 }
 
 impl PlyHeader {
@@ -261,6 +261,12 @@ impl PlyHeader {
 }
 
 impl CommentMetadata {
+    /// Number of splats at the end that are the sky; 0 if the count belongs to another number of splats than `found`.
+    pub(in crate::splat) fn sky_of(&self, found: u64) -> u64 {
+        let (sky, total) = self.sky;
+        if sky <= found && total.is_none_or(|total| total == found) { sky } else { 0 }
+    }
+
     /// Parses a comment, ignoring case.
     pub(in crate::splat) fn read(&mut self, text: &str) {
         let text = text.trim().to_ascii_lowercase();
@@ -278,7 +284,12 @@ impl CommentMetadata {
         } else if let Some(number) = text.strip_prefix("gausset near_plane") {
             self.near_plane = number.trim().parse().ok().filter(|near| is_near_plane(*near));
         } else if let Some(count) = text.strip_prefix("gausset sky") {
-            self.sky = count.trim().parse().unwrap_or(0);
+            let words: Vec<&str> = count.split_ascii_whitespace().collect();
+            self.sky = match words[..] {
+                [sky] => (sky.parse().unwrap_or(0), None),
+                [sky, "of", total] => (sky.parse().unwrap_or(0), Some(total.parse().unwrap_or(0))),
+                _ => (0, None),
+            };
         } else if let Some(axis) = text.strip_prefix("vertical axis:") {
             // As others write them: COLMAP's axes, whose y points down, are "y" in Brush; Nerfstudio's have z up.
             self.vertical_axis = match axis.trim() {

@@ -89,8 +89,7 @@ fn read_splats(
     degree: u8,
     memory: &MemoryAccount<'_>,
 ) -> Result<(SplatFile, usize), SplatError> {
-    // A sky count larger than the number of rows belongs to another file and is ignored.
-    let scene_rows = vertex.count.checked_sub(header.comments.sky).unwrap_or(vertex.count);
+    let scene_rows = vertex.count - header.comments.sky_of(vertex.count);
     let (mut row_number, mut sky) = (0, 0);
     let mut splats = SplatCollector::new(degree, vertex.count, memory)?;
     debug_assert_eq!(layout.sources.len(), row_values(degree));
