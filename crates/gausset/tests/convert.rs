@@ -181,7 +181,7 @@ fn a_camera_that_sees_no_splats_does_not_hide_the_loss_of_the_others() {
     let strict = ConvertOptions { min_psnr: Some(90.0), ..options.clone() };
     assert_eq!(run(&strict).unwrap_err().code, "convert-loss");
     let loss = run(&options).unwrap().loss.unwrap();
-    assert_eq!((loss.cameras, loss.views, loss.worst_view.as_str()), ("held-out", 2, "8.png"));
+    assert_eq!((loss.cameras, loss.views, loss.worst_view.as_str()), ("held-out", 2, "8"));
     assert!(loss.psnr.is_some_and(|psnr| psnr < 60.0) && loss.psnr == loss.worst, "{loss:?}");
 }
 

@@ -88,7 +88,7 @@ pub fn neighbour_pairs(dataset: &Dataset, visible: &Tracks, stop: &AtomicBool) -
 
 /// Visible points per training image, among those used ([`point_stride`]): from the tracks, or without tracks the
 /// points in front of each camera that are not occluded by a nearer point. Of these, a large set uses every second, fourth,
-/// … point in each image, as few as [`MAX_SEEN`] allows. Incomplete once `stop` is set.
+/// … point in each image, as few as `MAX_SEEN` allows. Incomplete once `stop` is set.
 #[must_use]
 pub fn visible_points(dataset: &Dataset, tracks: Tracks, stop: &AtomicBool) -> Tracks {
     let stride = point_stride(dataset);
