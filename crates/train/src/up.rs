@@ -14,6 +14,7 @@ use gausset_io::dataset::Dataset;
 
 use crate::nadir::look_straight_down;
 use crate::option_values::Up;
+use crate::view_pairs::point_stride;
 
 /// The up direction of viewers.
 pub const SAVED_UP: [f64; 3] = [0.0, -1.0, 0.0];
@@ -44,7 +45,8 @@ pub fn direction_of(up: Up, dataset: &Dataset) -> Option<[f64; 3]> {
     match up {
         Up::Auto if dataset.georeference.is_some() => direction(Up::Z, &poses),
         Up::Auto => {
-            let points: Vec<[f64; 3]> = dataset.points.iter().map(|point| point.position).collect();
+            let points = dataset.points.iter().step_by(point_stride(dataset));
+            let points: Vec<[f64; 3]> = points.map(|point| point.position).collect();
             up_of_cameras(&poses, &points)
         }
         _ => direction(up, &poses),
