@@ -25,7 +25,7 @@ def _array(name: str, value: ArrayLike, shape: tuple[int | None, ...]) -> NDArra
         raise ArgumentError(f"{name}: not an array of numbers ({error})", "argument") from None
     if array.dtype.kind not in "biuf":
         raise ArgumentError(f"{name}: not an array of numbers ({array.dtype})", "argument")
-    array = np.require(array, np.float32, "CA")
+    array = np.require(array, np.float32, ["C", "A"])
     fits = array.ndim == len(shape) and all(want in (None, found) for want, found in zip(shape, array.shape))
     if not fits:
         expected = ", ".join("n" if want is None else str(want) for want in shape)

@@ -162,7 +162,7 @@ def test_trainings_without_memory_disk_or_device(photographs, tmp_path):
     assert refused(few, "max_memory: the run would need", gausset.MemoryLimitError).code == "memory"
     assert refused(train("run", "no such GPU"), "no such GPU", gausset.DeviceError).code == "device"
     (tmp_path / "file").write_text("")
-    assert refused(train("file/run"), "file/run: create folder", gausset.FileError).code == "write"
+    assert refused(train("file/run"), "file/run: look up", gausset.FileError).code == "write"
     resource = pytest.importorskip("resource")
     before = resource.getrlimit(resource.RLIMIT_FSIZE)
     resource.setrlimit(resource.RLIMIT_FSIZE, (5000, before[1]))
